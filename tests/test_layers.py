@@ -71,10 +71,10 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 89_392,
+    "(flat) and work": 86_486,
     "adapters": 10_868,
     "chat": 36_265,
-    "cli": 53_085,
+    "cli": 52_540,
     "encode and text": 15_001,
     "guard": 14_587,
     "hosts": 29_444,

@@ -92,7 +92,7 @@ def test_to_a_team_it_goes_only_when_a_person_says_yes(run: Run, tree: Tree) -> 
         assert run("promote", item, "--to", "team/core", *more, stdin="y\n")[0] == 1
     assert tree() == before
 
-    assert "Promoted to team/core: project_releases.md" in run("promote", item, "--to", "team/core", "--yes")[1]
+    assert "Promoted to team/core: project_releases-" in run("promote", item, "--to", "team/core", "--yes")[1]
     other = note(run, "Mocks: mock nothing in tests", "err")
     assert run("promote", other, "--to", "team/core", "--yes")[0] == 1
     assert run("promote", other, "--to", "team/core", "--yes", "--anyway", "all of us do")[0] == 0

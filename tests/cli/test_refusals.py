@@ -133,14 +133,14 @@ session 1: start --template missing.md ; end x
 worker 1: --hub nonsense
 hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
 team 1:  ; invite x ; members ; log --team x ; restored ; join hello ; create 'a b' URL ; create x URL
-task 1: start 'Feature X' --phases 1000 ; start 'Feature X' --slug ../x ; start con
+task 1: start 'Feature X' --slug ../x ; start con
 task 1: start 'The password is Corr3ct-H0rse-Fake' ; start 'Feature X' --goal 'The password is Corr3ct-H0rse-Fake'
 task 1: note x ; note x --task ../x ; status --task nobody ; status nobody ; status ../x ; verify 'two words' d
 task 1: done ; event 'not JSON'
 audit 1: --tree missing ; --scope nonsense
 audit 1: --check --tree missing
-notes 1: done phase ; block 'iteration 3 passed' ; block 'the password is Corr3ct-H0rse-Fake'
-notes 1: set --objective '```' ; done 1 ; done nothing
+notes 1: set --blocker 'iteration 3 passed' ; set --blocker 'the password is Corr3ct-H0rse-Fake'
+notes 1: set --objective '```'
 fact 1: add Subject 'Tests run with make.' ; add Subject Maybe. --cite x.py:1 --reason r --category project
 fact 1: supersede nothing.md 'Tests run with make.' --reason r
 web 2: x ; --port high ; --port 65536 ; --host 0.0.0.0
@@ -183,8 +183,7 @@ ODD_MISTAKES: list[tuple[str, int, list[str]]] = [
     ("add", 1, ["Fact", "x" * 300_000, "--description", "d", "--type", "user"]),
     ("diary", 1, ["x" * 20_000]),
     ("task", 1, ["start", "Feature\nX"]),
-    ("notes", 1, ["block", "two\nlines"]),
-    ("notes", 1, ["block", "x" * 400]),
+    ("notes", 1, ["set", "--blocker", "two\nlines"]),
 ]
 
 

@@ -281,7 +281,7 @@ def changed(files: Files, changes: dict[str, bytes | None]) -> Files:
     return {path: data for path, data in {**files, **changes}.items() if data is not None}
 
 
-TASK = new_task("Port", "A goal.", phases=3, today="2026-11-01", by="agent").encode()
+TASK = new_task("Port", "A goal.", today="2026-11-01", by="agent").encode()
 REPORTED = {
     "TASK.md": TASK.replace(b"updated: 2026-11-01", b"updated: 2026-11-15").replace(b'phase: "1"', b'phase: "2"'),
     "phases/phase-1.md": b"# Phase 1\n\n## Report, 2026-11-15\n\nThe schema is there.\n",

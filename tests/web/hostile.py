@@ -19,7 +19,7 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.notes import Notes
+from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PHASE, set_notes
 from memsheaf.worktree import WorkingTree
 
 ELSEWHERE = "http://elsewhere.example"
@@ -162,14 +162,14 @@ def _use_library(layers: Sheaf, here: Path) -> None:
             layers.learning.queue.put(doubted, at="2026-11-01T08:00:00Z", why=payload)
     project.forget("user_header-weird.md", why=f"forget {IMAGE}")
     layers.recall(f"what about {IMAGE} and HOLD?")
-    task = tasks.start_task(layers, f"Task {IMAGE}", goal=PAYLOADS[3], phases=3, slug="hostile")
+    task = tasks.start_task(layers, f"Task {IMAGE}", goal=PAYLOADS[3], slug="hostile")
     for step in (
         lambda: task.verify(f"item {IMAGE}", PAYLOADS[4]),
         lambda: task.report(f"{PAYLOADS[0]}\n\n{PAYLOADS[39]}"),
         lambda: task.note(IMAGE),
         lambda: task.revise(IMAGE, PAYLOADS[2]),
-        lambda: Notes(project).set(objective=f"Objective {IMAGE}", phase="1"),
-        lambda: Notes(project).block(f"Blocked {PAYLOADS[3]}"),
+        lambda: set_notes(project, {OBJECTIVE: f"Objective {IMAGE}", PHASE: "1"}),
+        lambda: set_notes(project, {BLOCKERS: f"Blocked {PAYLOADS[3]}"}),
         lambda: sessions.start_session(layers, f"Session {IMAGE}", id="hostile").note(PAYLOADS[0]),
     ):
         with suppress(MemsheafError):

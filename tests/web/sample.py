@@ -25,7 +25,7 @@ from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.notes import Notes
+from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, set_notes
 from memsheaf.worktree import WorkingTree, record_tree
 
 DAY = 86_400.0
@@ -292,21 +292,24 @@ class _Writer:
             return tasks.open_task(here, "gift-vouchers")
 
         def note() -> None:
-            notes = Notes(here.only("project"))
-            notes.set(objective="Release 4.2 with gift vouchers on Tuesday", phase="3 of 4 (gift-vouchers)")
-            notes.block("the payment provider changes its certificate on Thursday")
-            notes.pend("does a voucher expire at the end of a year or after three years to the day?")
+            lines = {
+                OBJECTIVE: "Release 4.2 with gift vouchers on Tuesday",
+                PHASE: "3 of 4 (gift-vouchers)",
+                BLOCKERS: "the payment provider changes its certificate on Thursday",
+                PENDING: "does a voucher expire at the end of a year or after three years to the day?",
+            }
+            set_notes(here.only("project"), lines)
             session = sessions.start_session(here, "Voucher race", id="voucher-race")
             session.note("Two requests read the balance before either writes it.")
             session.note("`SELECT … FOR UPDATE` fixes it; the test needs two connections.")
 
         begin = partial(tasks.start_task, here)
-        self.at(20, 9, partial(begin, "Tide import", goal="The tide table is imported once a week", phases=2))
+        self.at(20, 9, partial(begin, "Tide import", goal="The tide table is imported once a week"))
         self.at(
             18, 15, lambda: tasks.open_task(here, "tide-import").verify("import", "A file is read in under a minute")
         )
         self.at(11, 18, lambda: tasks.open_task(here, "tide-import").done("It runs on Mondays at five."))
-        self.at(9, 9, partial(begin, "Gift vouchers", goal="Guests can buy and redeem vouchers", phases=4))
+        self.at(9, 9, partial(begin, "Gift vouchers", goal="Guests can buy and redeem vouchers"))
         self.at(8, 15, lambda: vouchers().verify("buy", "A voucher can be bought with a card"))
         self.at(7, 15, lambda: vouchers().report("Tables and purchase are done; a code has twelve letters."))
         self.at(7, 15.5, lambda: vouchers().note("Vouchers cannot be refunded, says the contract."))

@@ -12,16 +12,16 @@ from memsheaf import Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
 from memsheaf.open_scope import Look
 from memsheaf.work import sessions, tasks
-from memsheaf.work.notes import BLOCKERS, Notes, noted_under
+from memsheaf.work.notes import BLOCKERS, noted_under, read_notes
 
 NOTER = """
 import sys
 from memsheaf import Sheaf, Settings
 from memsheaf.work import sessions, tasks
-from memsheaf.work.notes import Notes
+from memsheaf.work.notes import BLOCKERS, set_notes
 home, cache, who = sys.argv[1:]
 with Sheaf(Settings(home, cache, embedder="none"), home, by=who) as layers:
-    Notes(layers.only("project")).block(f"2026-11-01: {who}")
+    set_notes(layers.only("project"), {BLOCKERS: who})
     for number in range(5):
         tasks.open_task(layers).note(f"{who} {number}")
         tasks.open_task(layers).verify(f"{who}-{number}", "holds")
@@ -107,10 +107,8 @@ def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> Non
 
         wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(5)]
         task, body = tasks.open_task(layers), sessions.open_session(layers).body
-        assert sorted(note.partition(": ")[2] for note in task.now.notes) == sorted(wanted)
+        assert [task.summary().count(f": {one}\n") for one in wanted] == [1] * 10
         assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
         assert [body.count(f"- {one}\n") for one in wanted] == [1] * 10
-        assert sorted(noted_under(Notes(layers.only("project")).text, BLOCKERS)) == [
-            "2026-11-01: ann",
-            "2026-11-01: bob",
-        ]
+        blockers = noted_under(read_notes(layers.only("project")), BLOCKERS)
+        assert sorted(blocker.partition(": ")[2] for blocker in blockers) == ["ann", "bob"]

@@ -149,9 +149,9 @@ def test_what_stands_survives_at_every_level() -> None:
 def test_messages_of_the_user_that_are_taken_out_are_quoted_with_their_place() -> None:
     done = compact(talk(), 4_000, trigger="task")
 
-    assert 'The user said: "Go on with step 7. We decided to use option 7." (message 29)' in done.bullets
-    assert not any("decided" in bullet for bullet in compact(talk(), 50_000).bullets), "they are still there"
-    assert not any("is done" in bullet for bullet in done.bullets), "nobody but the user is quoted"
+    assert '- The user said: "Go on with step 7. We decided to use option 7." (message 29)' in done.text
+    assert "decided" not in compact(talk(), 50_000).text, "they are still there"
+    assert "is done" not in done.text, "nobody but the user is quoted"
 
 
 def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
@@ -163,7 +163,7 @@ def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
 
     assert (first.level, second.level) == (4, 4)
     assert "Never ask again" not in second.text
-    assert any('"Go on with step 0. We decided to use option 0."' in bullet for bullet in second.bullets)
+    assert '"Go on with step 0. We decided to use option 0."' in second.text
 
 
 def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
@@ -191,7 +191,7 @@ def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
             assert "<system" not in inside.lower()
             assert not any(letter in inside for letter in "\x1b\u202e\u200b\r\x00")
         lines = done.text.partition("\n- ")[2].partition("\n<session-notes>")[0].strip("\n").split("\n")
-        assert len(lines) == len(done.bullets), "no bullet breaks out of its line"
+        assert len(lines) <= 12, "no bullet breaks out of its line"
     assert levels == {1, 2, 5}
 
 
@@ -238,7 +238,7 @@ def test_what_is_taken_out_is_found_where_the_text_says(state: State) -> None:
 
     assert done.spill is not None
     path = os.path.join(state.folder, done.spill.name)
-    assert done.bullets[-1].endswith(path)
+    assert f"by their number: {path}\n" in done.text
     text = Path(path).read_text(encoding="utf-8")
     assert text == done.spill.text
     assert f"=== message 3: tool (bash) ===\n{talk()[2].text}" in text

@@ -15,7 +15,7 @@ from memsheaf.work.tasks import Task, open_task, start_task
 
 @pytest.fixture
 def task(layers: Sheaf) -> Task:
-    return start_task(layers, "Feature X", phases=6)
+    return start_task(layers, "Feature X")
 
 
 def files(task: Task) -> dict[str, bytes]:
@@ -38,7 +38,7 @@ def gate(task: Task, **more: object) -> dict[str, object]:
         "requires_human_approval": False,
         "reason": "The plan is sound.",
         "next_action": "Begin phase 1.",
-        "trace_id": task.now.trace_id,
+        "trace_id": task.trace_id,
         "iteration_index": 0,
         "max_iterations": 5,
         **more,

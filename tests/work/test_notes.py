@@ -16,17 +16,18 @@ from memsheaf.errors import BadHeader, MemsheafError, SecretFound, TextRefused
 from memsheaf.work.notes import (
     ARCHIVE_FILE,
     BLOCKERS,
-    MAX_ENTRY_BYTES,
     OBJECTIVE,
     PENDING,
     PHASE,
     REVIEW_MARK,
-    Notes,
     Pruned,
     archive,
+    archive_notes,
     noted_under,
     problems,
     prune,
+    read_notes,
+    set_notes,
 )
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
@@ -51,11 +52,6 @@ Ship the importer
 def sheaf(settings: Settings, tmp_path: Path) -> Iterator[Sheaf]:
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path), clock=lambda: CLOCK) as sheaf:
         yield sheaf
-
-
-@pytest.fixture
-def notes(sheaf: Sheaf) -> Notes:
-    return Notes(sheaf)
 
 
 def write(sheaf: Sheaf, text: str, name: str = "NOTES.md") -> None:
@@ -202,82 +198,73 @@ def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
 # changing
 
 
-def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:
-    notes.block("2026-11-01: the key")
-    assert notes.block("the demo is tomorrow").endswith(
-        "- 2026-11-01: the key\n- 2026-11-15: the demo is tomorrow (2026-11-16)\n"
+def test_lines_are_set_and_blockers_are_added_with_their_day(sheaf: Sheaf) -> None:
+    set_notes(sheaf, {OBJECTIVE: "Ship it", PHASE: "1", BLOCKERS: "the demo is tomorrow"})
+    text, commit = set_notes(sheaf, {PHASE: "2", BLOCKERS: "No key", PENDING: "Which queue?"})
+
+    assert text == (
+        "# Notes\n\n## Active objective\nShip it\n\n## Phase\n2\n\n## Blockers and risks\n"
+        "- 2026-11-15: the demo is tomorrow (2026-11-16)\n- 2026-11-15: No key\n\n## Pending\nWhich queue?\n"
     )
+    assert read_notes(sheaf) == text
+    assert next(iter(sheaf.log())).id == commit
+    assert set_notes(sheaf, {PHASE: "2"})[1] == ""
 
 
-def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, GOOD)
+def test_pruning_moves_to_the_archive_in_one_commit(sheaf: Sheaf) -> None:
+    over = GOOD.replace("2026-11-01: The vendor has not sent the key", "2026-10-31: The key is there, DONE")
+    write(sheaf, over)
     list(sheaf.log())
 
-    for which in ("1", "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"):
-        assert notes.finish(which) == "2026-11-01: The vendor has not sent the key"
-        assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
-        assert sheaf.read(ARCHIVE_FILE).text.endswith(
-            "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
-        )
-        sheaf.undo()
-        assert notes.text == GOOD
-        assert ARCHIVE_FILE not in [row.path for row in sheaf.list()]
-    assert notes.finish("2") == "2026-11-10: Which queue do we take?"
-    assert notes.finish("objective") == "Ship the importer"
-    assert notes.finish("2 of 6") == "2 of 6: the parser"
-    assert "- Active objective: Ship the importer (DONE 2026-11-15)\n" in sheaf.read(ARCHIVE_FILE).text
+    pruned, commit = archive_notes(sheaf)
+
+    assert [entry.text for entry in pruned.moved] == ["2026-10-31: The key is there, DONE"]
+    assert "key" not in read_notes(sheaf)
+    assert sheaf.read(ARCHIVE_FILE).text.endswith(f"- Blockers and risks: {pruned.moved[0].text}\n")
+    sheaf.undo(commit)
+    assert read_notes(sheaf) == over
+    assert ARCHIVE_FILE not in [row.path for row in sheaf.list()]
 
 
-def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
+def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf) -> None:
     for text, word in (
         ("iteration 3 passed", "history"),
         ("the verdict is in", "history"),
         ("see phase-3-report", "history"),
-        ("", "0 bytes"),
-        (" \n ", "0 bytes"),
-        ("x" * (MAX_ENTRY_BYTES + 1), "300"),
-        ("好" * 101, "300"),
         ("two\nlines", "line break"),
         ("hid\u202eden", "invisible"),
         ("\x1b[31m", "control"),
         ("half \ud800", "invisible"),
     ):
-        for change in (notes.block, notes.pend):
+        for title in (BLOCKERS, PENDING):
             with pytest.raises(TextRefused, match=word) as caught:
-                change(text)
+                set_notes(sheaf, {title: text})
             assert caught.value.hint
-            assert "header" not in caught.value.hint
     assert sheaf.list() == []
 
 
-def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: Notes) -> None:
-    notes.block("No key")
+def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf) -> None:
+    set_notes(sheaf, {BLOCKERS: "No key"})
     (Path(sheaf.root) / "NOTES.md").write_bytes(b"# Notes\n\xff\xfe\n")
 
-    for change in (lambda: notes.block("x"), lambda: notes.set(phase="x"), lambda: notes.prune(apply=True)):
+    for change in (lambda: set_notes(sheaf, {PHASE: "x"}), lambda: archive_notes(sheaf)):
         with pytest.raises(BadHeader):
             change()
     assert (Path(sheaf.root) / "NOTES.md").read_bytes() == b"# Notes\n\xff\xfe\n"
 
 
-def test_no_secret_gets_into_the_notes(notes: Notes, tmp_path: Path) -> None:
+def test_no_secret_gets_into_the_notes(sheaf: Sheaf, tmp_path: Path) -> None:
     for number, (text, value) in enumerate(SECRETS):
-        changes = (
-            notes.block,
-            notes.pend,
-            lambda line: notes.set(objective=line),
-            lambda line: notes.set(phase=line),
-        )
         with pytest.raises(MemsheafError) as caught:
-            changes[number % 4](text)
+            set_notes(sheaf, {(OBJECTIVE, PHASE, BLOCKERS, PENDING)[number % 4]: text})
         assert value not in f"{caught.value} {caught.value.hint}"
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert [value for _, value in SECRETS if value.encode() in stored] == []
 
 
-def test_a_secret_that_a_person_wrote_is_not_copied_to_the_archive(sheaf: Sheaf, notes: Notes) -> None:
+def test_a_secret_that_a_person_wrote_is_not_copied_to_the_archive(sheaf: Sheaf) -> None:
     write(sheaf, "## Log\nThe password is Corr3ct-H0rse-Fake\n")
 
     with pytest.raises(SecretFound):
-        notes.prune(apply=True)
+        archive_notes(sheaf)
     assert not (Path(sheaf.root) / ARCHIVE_FILE).exists()

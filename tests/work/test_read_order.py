@@ -13,6 +13,7 @@ from memsheaf.errors import Changed, Ref
 from memsheaf.sheaf import forget_together
 from memsheaf.work import sessions, tasks
 from memsheaf.work.brief import brief, compact
+from memsheaf.work.notes import BLOCKERS, OBJECTIVE, set_notes
 
 TEXT = "The zebra service runs in {}."
 
@@ -72,19 +73,16 @@ def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(l
 
 
 def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Sheaf) -> None:
-    from memsheaf.work.notes import Notes
-
-    Notes(layers.only("project")).set(objective="Ship it")
-    Notes(layers.only("project")).block("Staging is down")
+    set_notes(layers.only("project"), {OBJECTIVE: "Ship it", BLOCKERS: "Staging is down"})
     task = tasks.open_task(layers)
     task.revise("Anna approved batches")
     talk = [Message("user", f"step {number} " + "x" * 4_000) for number in range(60)]
 
-    done = compact(layers, talk, 20_000, dry_run=True)
+    done = compact(layers, talk, 20_000)
 
     assert done.fits
     for piece in ("Phase: 1", "Staging is down", "Anna approved batches", "Ship it", "task/feature-x", "session/now"):
-        assert any(piece in bullet for bullet in done.bullets), piece
+        assert piece in done.text, piece
 
 
 def select(sheaf: Sheaf, kinds: tuple[str, ...]) -> list[Row]:

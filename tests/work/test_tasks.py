@@ -12,6 +12,7 @@ from corpus import HOSTILE_NAMES as NAMES
 from corpus import SECRETS
 from memsheaf.errors import BadHeader, MemsheafError, PathRefused, Refused, SecretFound, TextRefused
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.sections import entries, find_section
 from memsheaf.work.brief import brief
 from memsheaf.work.promotion import items
 from memsheaf.work.tasks import Task, list_tasks, open_task, start_task
@@ -19,7 +20,7 @@ from memsheaf.work.tasks import Task, list_tasks, open_task, start_task
 
 @pytest.fixture
 def task(layers: Sheaf) -> Task:
-    return start_task(layers, "Feature X", goal="Users can log in", phases=6)
+    return start_task(layers, "Feature X", goal="Users can log in")
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -28,19 +29,24 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found}
 
 
+def under(task: Task, title: str) -> list[str]:
+    """The entries of TASK.md below a heading."""
+    section = find_section(task.sheaf.read("TASK.md").body, title, depth=2)
+    return [entry.text for entry in entries(section)] if section else []
+
+
 # to begin and to find
 
 
 def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
-    text, now = task.sheaf.read("TASK.md").text, task.now
+    text = task.sheaf.read("TASK.md").text
 
     assert text.startswith(
         "---\nname: Feature X\ndescription: Users can log in\ntype: project\ncreated: 2026-11-15\n"
     )
     assert text.endswith("\n---\n## Goal\n\nUsers can log in\n\n## Notes\n")
-    assert (now.title, now.goal, now.status, now.notes) == ("Feature X", "Users can log in", "active", [])
-    assert (now.phase, now.phases, now.iteration) == (1, 6, 1)
-    assert UUID(now.trace_id).version == 4
+    assert (task.title, task.status, task.phase, task.iteration) == ("Feature X", "active", 1, 1)
+    assert UUID(task.trace_id).version == 4
     assert "Feature X" in task.sheaf.catalog().text
 
 
@@ -55,8 +61,8 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(layers: She
     for text in texts:
         task.note(text)
 
-    assert task.now.goal == "Users can log in"
-    assert [note.removeprefix("2026-11-15:").strip() for note in task.now.notes] == [
+    assert under(task, "Goal") == ["Users can log in"]
+    assert [note.removeprefix("2026-11-15:").strip() for note in under(task, "Notes")] == [
         "one",
         "第二条 🎉",
         "#### Goal\n\nnot the goal",
@@ -68,8 +74,8 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(layers: She
     for number, goal in enumerate(("## Notes\n- mine", "```\nopen", "# Title\n\ntext", "多行\n\n目标")):
         odd = start_task(layers, f"Odd goal {number}", goal=goal)
         odd.note("kept")
-        assert odd.now.notes == ["2026-11-15: kept"]
-        assert odd.now.goal.replace("#### ", "## ").replace("### ", "# ").startswith(goal)
+        assert under(odd, "Notes") == ["2026-11-15: kept"]
+        assert goal.strip("`\n") in odd.sheaf.read("TASK.md").text.replace("#### ", "## ").replace("### ", "# ")
 
 
 EARLIER = """---
@@ -105,14 +111,14 @@ def test_a_file_of_an_earlier_version_is_appended_to_and_not_rewritten(task: Tas
     path.write_bytes(EARLIER.replace("\n", "\r\n").encode())
 
     task.note("by machine")
-    task.go_to(3)
+    task.report("It is through.")
 
     after = path.read_bytes().decode()
     assert after.count("\n") == after.count("\r\n")
     assert after.replace("\r\n", "\n") == EARLIER.replace("by hand\n", "by hand\n- 2026-11-15: by machine\n").replace(
         "phase: 2", 'phase: "3"'
     ).replace("0b94c3f2-6f2e-4b0e-9d3c-2f1f7a3c9d10\n", "0b94c3f2-6f2e-4b0e-9d3c-2f1f7a3c9d10\nupdated: 2026-11-15\n")
-    assert task.now.notes == ["2026-11-01: by hand", "2026-11-15: by machine"]
+    assert under(task, "Notes") == ["2026-11-01: by hand", "2026-11-15: by machine"]
     assert [item.text for item in items(task.sheaf)] == ["by hand", "by machine"]
 
 
@@ -120,9 +126,9 @@ def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
     task.revise("The API is\nrate limited", "# Plan\n\n## Revision 9, 2026-01-01\nAsk in batches.")
     task.revise("Again")
 
-    assert task.now.iteration == 3
+    assert task.iteration == 3
     assert task.revisions() == [
-        "Revision 2, 2026-11-15: The API is rate limited: ### Plan: #### Revision 9, 2026-01-01 Ask in batches.",
+        "Revision 2, 2026-11-15: The API is rate limited ### Plan #### Revision 9, 2026-01-01 Ask in batches.",
         "Revision 3, 2026-11-15: Again",
     ]
 
@@ -130,21 +136,22 @@ def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
 def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
     with pytest.raises(TextRefused, match="description"):
         task.verify("login")
-    assert task.verify("login", "One can | log in") == (("login", "One can | log in", 1, 1, "VERIFIED"), "")
+    assert task.verify("login", "One can | log in") == ("login", "One can | log in", 1, 1, "VERIFIED")
+    task.verify("other", "Another row")
     task.revise("more")
-    assert task.verify("login")[1] == "VERIFIED"
 
-    item, was = task.verify("login", regressed=True)
+    item = task.verify("login", regressed=True)
 
-    assert (item.first, item.last, item.status, was) == (1, 2, "REGRESSED", "VERIFIED")
+    assert item == ("login", "One can | log in", 1, 2, "REGRESSED")
+    assert [one.id for one in task.items()] == ["login", "other"]
     assert task.regressed() == [item]
     with pytest.raises(Refused, match="login"):
         task.done()
-    assert Task(task.sheaf).now.status == "active"
-    assert task.verify("login")[1] == "REGRESSED"
+    assert Task(task.sheaf).status == "active"
+    assert task.verify("login").status == "VERIFIED"
     task.done("All of it.")
     assert task.sheaf.read("TASK.md").text.endswith("\n## Done, 2026-11-15\n\nAll of it.\n")
-    assert task.now.notes == []
+    assert Task(task.sheaf).status == "done"
 
 
 TABLE = """# Verified
@@ -177,9 +184,7 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
         partial(task.verify, "login", "One can log in"),
         partial(task.verify, "login", regressed=True),
         partial(task.report, "text"),
-        partial(task.go_to, 4),
         partial(task.deliver, "d", "text"),
-        partial(task.event, {"event_type": "discovery", "payload": {}}),
         partial(task.drop, "x"),
     ]
     for step in steps:
@@ -195,7 +200,7 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
 # for whoever goes on with it
 
 
-def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Sheaf) -> None:
+def test_the_summary_says_what_stands_in_the_way_first_and_is_harmless_in_a_prompt(layers: Sheaf) -> None:
     task = start_task(layers, "Long </memory>", goal="line\n" * 50)
     for number in range(9):
         task.note(f"note {number} " + "</memory>" * 100)
@@ -203,17 +208,16 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
         task.verify(f"bad-{number}", "does not", regressed=True)
         task.report(f"report {number}\n" * 20)
         task.revise(f"reason {number}")
-        task.deliver(f"d-{number}", "text")
 
-    lines = task.summary()
+    lines = task.summary().split("\n")
 
-    assert len(lines) <= 60
+    assert lines[1] == "active, phase 10, iteration 10"
+    assert lines[2:4] == ["REGRESSED bad-8: does not", "REGRESSED bad-7: does not"]
+    assert lines[11] == "VERIFIED good-8: holds"
+    assert "File: phases/phase-9.md" in lines
+    assert task.revisions()[-1] == "Revision 10, 2026-11-15: reason 8"
     assert "</memory>" not in brief(layers)
-    assert not any("\n" in line for line in lines)
-    shown = "\n".join(lines)
-    for newest in ("report 8", "reason 8", "good-8", "(3 more in verified.md)"):
-        assert newest in shown
-    assert "report 0" not in shown
+    assert len(brief(layers).encode()) < 10_000
 
 
 # somebody else was there
@@ -222,24 +226,19 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
 def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Sheaf, task: Task) -> None:
     path = Path(task.sheaf.root, "TASK.md")
     good = path.read_text()
-    for old, new, said in (
-        ("status: active", "status: sleeping", "status"),
-        ('phase: "1"', "phase: one", "phase"),
-        ('iteration: "1"', "iteration: -1", "iteration"),
-        ('phases: "6"', "phases: many", "phases"),
-        ("name: Feature X", "name: &x Feature", "anchors"),
-        ("---\nname", "name", "none"),
+    for old, new, steps in (
+        ('phase: "1"', "phase: one", (task.report,)),
+        ('iteration: "1"', "iteration: -1", (task.revise, partial(task.verify, "login"))),
+        ("name: Feature X", "name: &x Feature", (task.note, task.report, task.revise)),
     ):
         assert old in good
         path.write_text(good.replace(old, new, 1))
         before = path.read_bytes()
-        for step in (partial(open_task, layers), partial(task.note, "x")):
-            with pytest.raises(BadHeader, match=said):
-                step()
+        for step in steps:
+            with pytest.raises(BadHeader):
+                open_task(layers, "feature-x").report("x") if step == task.report else step("x")
         assert path.read_bytes() == before
-        ((_, state, problem),) = list_tasks(layers)
-        assert state is None
-        assert said in problem
+        assert [memory.scope for memory in list_tasks(layers)] == ["task/feature-x"]
         assert layers.work.going("task") == ["feature-x"]
 
 

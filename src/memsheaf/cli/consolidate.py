@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 from memsheaf.cli.call import TRANSCRIPT_HINT, Call, pick, plural
-from memsheaf.cli.command import CONVERSATION, DRY_RUN, MODEL, SESSION, TASK, Argument, Usage, group, place, takes
+from memsheaf.cli.command import CONVERSATION, MODEL, SESSION, TASK, Argument, Usage, group, place, takes
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import Busy, TextRefused, hinted
 from memsheaf.learn.consolidate import (
@@ -23,7 +24,7 @@ from memsheaf.work.compaction import LEVELS
 
 NOTES = 1 << 20  # bytes
 _COMPACTED = (
-    "trigger", "level", "fits", "budget", "before", "after", "counts", "summary", "problem", "text", "bullets",
+    "level", "fits", "budget", "before", "after", "fates", "summary", "problem", "text",
 )  # fmt: skip
 
 
@@ -178,7 +179,6 @@ def _group_json(group: PlanGroup) -> dict[str, object]:
     MODEL,
     Argument("--print", "print what there is to go on with, as JSON lines; the report goes to standard error"),
     Argument("--approve", "go on with a conversation that failed three times in a row"),
-    DRY_RUN,
     scoped=False,
 )
 def compact(call: Call) -> int:
@@ -193,11 +193,9 @@ def compact(call: Call) -> int:
     examples:
       memsheaf compact conversation.jsonl
       memsheaf compact conversation.jsonl --budget 20000 --task feature-x --print
-      memsheaf compact - --trigger phase --dry-run --json
+      memsheaf compact - --trigger phase --json
     """
     options = call.options
-    if options.approve and options.dry_run:
-        raise Usage("--approve writes something, and --dry-run nothing")
     found = call.transcript(options.source)
     if not found.turns:
         raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
@@ -214,15 +212,14 @@ def compact(call: Call) -> int:
             model=options.model,
             name=found.turns[-1].conversation,
             approve=options.approve,
-            dry_run=options.dry_run,
         )
         folder = layers.only("project").state.folder
     file = os.path.join(folder, done.spill.name) if done.spill else ""
     messages = [
         {"role": one.role, "content": one.text, **({"id": one.id} if one.id else {})} for one in done.conversation
     ]
-    value = {**pick(done, _COMPACTED), "spilled": file, "dry_run": options.dry_run, "messages": messages}
-    counts = ", ".join(f"{count:,} {fate}" for fate, count in done.counts.items())
+    value = {**pick(done, _COMPACTED), "spilled": file, "messages": messages}
+    counts = ", ".join(f"{count:,} {fate}" for fate, count in Counter(done.fates).items())
     report = [
         f"{done.before:,} tokens before, {done.after:,} after, {done.budget:,} allowed",
         f"level {done.level}: {LEVELS[done.level]}",
@@ -233,10 +230,10 @@ def compact(call: Call) -> int:
             if done.problem
             else []
         ),
-        *([f"{'would be written' if options.dry_run else 'written'}: {file}"] if file else []),
+        *([f"written: {file}"] if file else []),
     ]
     if options.print:  # as lines of JSON: in plain text, a message could look like several
         parts: Part = ([Note(line, "") for line in report], map(json.dumps, messages))
     else:
-        parts = (report, [f"  - {bullet}" for bullet in done.bullets])
+        parts = (report, ["", done.text.rstrip()] if done.text else [])
     return call.answer(value, parts, code=0 if done.fits else 1)

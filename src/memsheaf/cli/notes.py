@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from memsheaf.cli.call import Call, here, insisting, pick, plural
@@ -10,10 +9,11 @@ from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, group, t
 from memsheaf.cli.output import Note, Table
 from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
+from memsheaf.work import notes as work_notes
 from memsheaf.work.brief import brief as describe_work
 from memsheaf.work.brief import standing
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, Notes, Problem, noted_under, problems
+from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, Problem, noted_under, problems
 
 
 @takes(scoped=False)
@@ -36,68 +36,44 @@ def brief(call: Call) -> int:
 notes = group(
     """Show or change where the work stands: NOTES.md, which every agent reads first.
 
-    What would make the notes longer than 20 lines, or a history of the work, is refused. What is over goes to
-    NOTES-archive.md.
+    What would make the notes longer than 20 lines, or a history of the work, is refused. Any editor changes them,
+    too. What is over, marked with DONE and the day, goes to NOTES-archive.md.
 
     examples:
       memsheaf notes
       memsheaf notes set --objective "Move the importer to the new API" --phase "2 of 6: the parser"
-      memsheaf notes block "The vendor has not sent the key"
-      memsheaf notes done 1
+      memsheaf notes set --blocker "The vendor has not sent the key"
       memsheaf notes prune --apply
     """,
     default="show",
     scoped=False,
 )
 
-_NOTE = Argument("text", "what to note, in one line; - reads standard input", "TEXT")
-
 
 @notes.action()
 def show_notes(call: Call) -> int:
     """Print the notes."""
     with call.layers(read_only=True) as layers:
-        text = Notes(layers.only("project")).text
+        text = work_notes.read_notes(layers.only("project"))
     nothing = Note("there are no notes; `memsheaf notes set --objective TEXT` begins them", "")
     return call.answer(_notes_json(text), text.rstrip() if text else nothing)
 
 
 @notes.action(
-    Argument("--objective", "what the work is for now", "TEXT"), Argument("--phase", "which phase it is in", "TEXT")
+    Argument("--objective", "what the work is for now", "TEXT"),
+    Argument("--phase", "which phase it is in", "TEXT"),
+    Argument("--blocker", "what stands in the way, or may go wrong; added to those that are there", "TEXT"),
+    Argument("--pending", "the one thing that waits to be decided", "TEXT"),
 )
 def set_notes(call: Call) -> int:
-    """Say what the work is for, and which phase it is in."""
+    """Say what the work is for, what phase it is in, what blocks it and what is pending."""
     options = call.options
-    if not (options.objective or options.phase):
-        raise Usage("set needs --objective or --phase")
-    return _change_notes(call, lambda found: found.set(objective=options.objective or "", phase=options.phase or ""))
-
-
-@notes.action(_NOTE)
-def block_notes(call: Call) -> int:
-    """Add a blocker or a risk."""
-    text = call.given_text(call.options.text)
-    return _change_notes(call, lambda found: found.block(text))
-
-
-@notes.action(
-    _NOTE._replace(help="its words, its heading, or its number from 1: blockers first, then what is pending")
-)
-def done_notes(call: Call) -> int:
-    """Move a blocker, what is pending, the objective or the phase to the archive."""
-    words = call.given_text(call.options.text)
+    lines = {OBJECTIVE: options.objective, PHASE: options.phase, BLOCKERS: options.blocker, PENDING: options.pending}
+    if not any(lines.values()):
+        raise Usage("set needs --objective, --phase, --blocker or --pending")
     with call.layers() as layers:
-        found = Notes(layers.only("project"))
-        done = found.finish(words)
-        value = {**_notes_json(found.text), "commit": found.commit, "done": done}
-    return call.answer(value, f"Done: {done}")
-
-
-@notes.action(_NOTE)
-def pending_notes(call: Call) -> int:
-    """Note the one thing that is waiting to be decided."""
-    text = call.given_text(call.options.text)
-    return _change_notes(call, lambda found: found.pend(text))
+        text, commit = work_notes.set_notes(layers.only("project"), lines)
+    return call.answer({**_notes_json(text), "commit": commit}, text.rstrip())
 
 
 @notes.action(Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"))
@@ -105,15 +81,18 @@ def prune_notes(call: Call) -> int:
     """Show what is over and would be moved to the archive, or move it."""
     apply = call.options.apply
     with call.layers(read_only=not apply) as layers:
-        found = Notes(layers.only("project"))
-        done = found.prune(apply=apply)
+        project = layers.only("project")
+        if apply:
+            done, commit = work_notes.archive_notes(project)
+        else:
+            done, commit = work_notes.prune(work_notes.read_notes(project), layers.today), ""
         left = problems(done.text, layers.today)
     moved = [pick(entry, ("heading", "text")) for entry in done.moved]
     value = {
         **pick(done, ("review", "text")),
         "moved": moved,
         "applied": apply,
-        "commit": found.commit,
+        "commit": commit,
         "problems": left,
     }
     count = plural(len(done.moved), "piece")
@@ -124,14 +103,6 @@ def prune_notes(call: Call) -> int:
         said if done.moved else "There is nothing to move.",
         ["To be fixed by hand:", *map(_problem_line, left)] if left else None,
     )
-
-
-def _change_notes(call: Call, change: Callable[[Notes], str]) -> int:
-    """Change the notes. `change` gives the new text."""
-    with call.layers() as layers:
-        found = Notes(layers.only("project"))
-        text = change(found)
-    return call.answer({**_notes_json(text), "commit": found.commit}, text.rstrip())
 
 
 def _problem_line(one: Problem) -> str:

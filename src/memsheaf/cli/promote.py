@@ -94,20 +94,17 @@ def promote(call: Call) -> int:
             value = {"items": [_json(call, one) for one in examined], "questions": QUESTIONS}
             return call.answer(value, _list_parts(call, examined))
         (one,) = examined
-        if one.recommend != "yes" and not one.is_there:
+        if one.recommend != "yes":
             return _refuse(call, one)
         with call.layers() as changing:
             source, goal = changing.only(one.item.scope), changing.only(one.target)
             memory = promotion.promote(one.item, source, goal, choice=choice, tree=tree)
             commit = next(goal.log(memory.path, limit=1)).id
-    undo_mark = f"`memsheaf undo --scope {one.item.scope}`"
-    if one.is_there:  # the commit that wrote it is somebody else's
-        commit, said = "", [f"Marked: {memory.path} in {one.target} says it already. Undo the mark with {undo_mark}."]
-    else:
-        said = [
-            f"Promoted to {one.target}: {memory.path}",
-            f"Undo with `memsheaf undo {commit} --scope {one.target}`, and the mark with {undo_mark}.",
-        ]
+    said = [
+        f"Promoted to {one.target}: {memory.path}",
+        f"Undo with `memsheaf undo {commit} --scope {one.target}`, and the mark with "
+        f"`memsheaf undo --scope {one.item.scope}`.",
+    ]
     done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
     return call.answer({**_json(call, one), **done}, _examination_parts(one), said)
 
@@ -128,15 +125,15 @@ def _completed(call: Call, item: PromotionItem) -> PromotionItem:
         subject=options.subject or item.subject,
         text=options.fact or item.text,
         reason=options.reason or item.reason,
-        kind=options.category or item.kind,
+        kind=options.category or ("user" if options.to == "user" else item.kind),
     )
 
 
 def _list_parts(call: Call, found: Sequence[Examination]) -> Iterator[Part]:
     for one in found:
         yield from _examination_parts(one)
-        line = f"memsheaf promote {one.item.id}" if one.is_there else _next(call, one)
-        stays = "it stays, or " if one.recommend == "no" and not one.is_there else ""
+        line = _next(call, one)
+        stays = "it stays, or " if one.recommend == "no" else ""
         yield Styled(f"  {stays}type: {line}" if line else "  it stays where it is", "cyan")
         yield ""
     if found:
@@ -149,8 +146,7 @@ def _list_parts(call: Call, found: Sequence[Examination]) -> Iterator[Part]:
 
 def _examination_parts(one: Examination) -> Iterator[Part]:
     item = one.item
-    is_named = item.subject and not item.text.startswith(item.subject)
-    said = one_line(without_secrets(f"{item.subject}: {item.text}" if is_named else item.text), 160)
+    said = one_line(without_secrets(item.text), 160)
     yield Styled(f"{item.id}  {one.recommend}  {said}", "bold")
     yield Styled(f"  {item.origin} > {one.target}", "dim")
     if item.citations:
@@ -200,7 +196,6 @@ def _json(call: Call, one: Examination) -> dict[str, object]:
         "reason": without_secrets(item.reason),
         "origin": item.origin,
         "to": one.target,
-        "supersedes": one.supersedes,
         "diff": one.diff,
         "steps": one.steps,
         "next": _next(call, one),

@@ -24,7 +24,7 @@ task = group(
     Each step is one commit: `memsheaf undo --scope task/SLUG` undoes it, an event only when its commit is named.
 
     examples:
-      memsheaf task start "Feature X" --goal "Users can log in" --phases 6
+      memsheaf task start "Feature X" --goal "Users can log in"
       memsheaf task verify login "One can log in with a password"
       memsheaf task verify login --regressed
       memsheaf task phase --report "The schema is there; migrations run."
@@ -41,21 +41,18 @@ task = group(
 @task.action(
     Argument("title", "what the task is called", "TITLE", required=True),
     Argument("--goal", "what shall be true when it is done", "TEXT"),
-    Argument("--phases", "how many phases there are", "N"),
     Argument("--slug", "the name of its folder, instead of one made from the title", "SLUG"),
 )
 def start_task(call: Call) -> int:
     """Begin a task."""
     options = call.options
     with call.layers() as layers:
-        found = tasks.start_task(
-            layers, options.title, goal=options.goal or "", phases=options.phases or 0, slug=options.slug or ""
-        )
+        found = tasks.start_task(layers, options.title, goal=options.goal or "", slug=options.slug or "")
         others = len(layers.work.going("task")) - 1
-    value = pick(found.now, ("title", "goal", "status", "phase", "iteration", "trace_id"))
+    value = pick(found, ("title", "status", "phase", "iteration", "trace_id"))
     return call.answer(
-        {**_step(found), **value, "phases": found.now.phases or None, "folder": found.sheaf.root},
-        f"Started {found.slug}: {found.now.title}",
+        {**_step(found), **value, "folder": found.sheaf.root},
+        f"Started {found.slug}: {found.title}",
         f"  its files are in {found.sheaf.root}",
         _others_note(others, "task", "active"),
     )
@@ -81,7 +78,7 @@ def revise_task(call: Call) -> int:
     text = call.given_text(options.text) if options.text else ""
     with _open_task(call) as (_, found):
         found.revise(options.reason, text)
-    number = found.now.iteration
+    number = found.iteration
     return call.answer(_step(found) | {"iteration": number}, f"Revised {found.slug}: iteration {number} begins")
 
 
@@ -96,42 +93,34 @@ def verify_task(call: Call) -> int:
     options = call.options
     description = call.given_text(options.text) if options.text else ""
     with _open_task(call) as (_, found):
-        item, was = found.verify(options.id, description, regressed=options.regressed)
+        item = found.verify(options.id, description, regressed=options.regressed)
         bad = found.regressed()
-    is_changed = bool(was) and was != item.status
-    said = f"{item.id}: {item.status} in iteration {item.last}"
-    if is_changed:
-        said = f"{item.id} was {was} and is now {item.status}, in iteration {item.last}"
-    value = {**item._asdict(), "was": was, "changed": is_changed, "regressed": [one.id for one in bad]}
-    return call.answer(_step(found) | value, said, _warning(bad))
+    value = {**item._asdict(), "regressed": [one.id for one in bad]}
+    return call.answer(_step(found) | value, f"{item.id}: {item.status} in iteration {item.last}", _warning(bad))
 
 
 @task.action(
-    Argument("number", "the phase to go to, or to report on", "N"),
+    Argument("number", "the phase to report on, instead of the present one", "N"),
     TASK,
-    Argument("--report", "what the phase came to; goes on to the next; - reads standard input", "TEXT"),
+    Argument("--report", "what the phase came to; - reads standard input", "TEXT"),
 )
 def phase_task(call: Call) -> int:
-    """Show the present phase, go to another, or report on it and go on to the next."""
+    """Show the present phase, or report on it and go on to the next."""
     options = call.options
-    number, text = options.number or 0, call.given_text(options.report) if options.report else ""
-    with _open_task(call, read_only=not (number or text)) as (_, found):
-        said, path, bad = [], "", found.regressed()  # first: what cannot be read is told before anything is written
-        if text:
-            reported = number or found.now.phase
-            path = found.report(text, number)
-            said = [f"Wrote the report on phase {reported}: {path}"]
-            if reported == found.now.phases:
-                said.append("It was the last phase: `memsheaf task done` ends the task")
-        elif number:
-            found.go_to(number)
+    if options.number and not options.report:
+        raise Usage("a phase is named to report on it: --report TEXT")
+    text = call.given_text(options.report) if options.report else ""
+    with _open_task(call, read_only=not text) as (_, found):
+        said, bad = [], found.regressed()  # first: what cannot be read is told before anything is written
+        path = found.report(text, options.number or 0) if text else ""
         waiting, offer = _promotable(found) if text else (0, None)
-    now = found.now
-    value = {"phase": now.phase, "phases": now.phases or None, "report": path, "waiting": waiting}
+    if path:
+        said = [f"Wrote the report: {path}"]
     return call.answer(
-        _step(found) | value | {"regressed": [one.id for one in bad]},
+        _step(found)
+        | {"phase": found.phase, "report": path, "waiting": waiting, "regressed": [one.id for one in bad]},
         said,
-        f"{found.slug} is in phase {now.phase}{f' of {now.phases}' if now.phases else ''}",
+        f"{found.slug} is in phase {found.phase}",
         _warning(bad),
         offer,
     )
@@ -190,16 +179,12 @@ def list_task(call: Call) -> int:
     """List the tasks of the project."""
     with call.layers(read_only=True) as layers:
         found = tasks.list_tasks(layers)
-    rows: list[tuple[str, ...]] = []
-    listed: list[object] = []
-    for slug, state, problem in found:
-        if state is None:
-            rows.append((slug, "?", "", problem))
-            listed.append({"task": slug, "problem": problem})
-            continue
-        rows.append((slug, state.status, f"phase {state.phase}", state.title))
-        value = pick(state, ("title", "status", "phase", "iteration", "trace_id"))
-        listed.append({"task": slug, **value, "phases": state.phases or None})
+    keys = ("status", "phase", "iteration", "trace_id")
+    listed = [
+        {"task": memory.scope.partition("/")[2], "title": memory.name, **{key: memory.page.get(key) for key in keys}}
+        for memory in found
+    ]
+    rows = ((one["task"], one["status"] or "?", f"phase {one['phase']}", one["title"]) for one in listed)
     nothing = "there are no tasks; `memsheaf task start TITLE` begins one"
     return call.answer({"tasks": listed}, Table(rows, ("bold", "", "dim"), empty=nothing))
 
@@ -209,7 +194,7 @@ def done_task(call: Call) -> int:
     """End the task as done, once nothing in it is regressed."""
     with _open_task(call) as (layers, found):
         found.done(call.options.summary or "")
-        return _answer_end(call, layers, found, f"Done: {found.now.title}")
+        return _answer_end(call, layers, found, f"Done: {found.title}")
 
 
 @task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True))
@@ -217,7 +202,7 @@ def drop_task(call: Call) -> int:
     """End the task without a result."""
     with _open_task(call) as (layers, found):
         found.drop(call.options.reason)
-        return _answer_end(call, layers, found, f"Dropped: {found.now.title}")
+        return _answer_end(call, layers, found, f"Dropped: {found.title}")
 
 
 @contextmanager
@@ -234,7 +219,7 @@ def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
     waiting, offer = _promotable(found)
     active = len(layers.work.going("task"))
     return call.answer(
-        {**_step(found), "status": found.now.status, "waiting": waiting},
+        {**_step(found), "status": found.status, "waiting": waiting},
         said,
         offer,
         f"`memsheaf task list` shows {plural(active, 'task that is', 'tasks that are')} still active"
@@ -275,16 +260,10 @@ session = group(
     A session is a file with headings, which no prompt loads. `memsheaf undo --scope session/ID` opens one
     that ended again. A template of your own can be session.md in ~/.memsheaf.
 
-    A finding that the project should keep is best noted in two lines, so that `memsheaf promote` asks nothing more:
-
-      Subject: fact, see FILE:LINE
-      Why: what it is good for
-
     examples:
       memsheaf session start "Move the login to OAuth"
       memsheaf session note "The tests run in 40 s"
       memsheaf session note --section current --replace "Phase 2 of 3; last: callback; next: refresh token"
-      printf 'Test command: make check, see Makefile:12\\nWhy: CI runs it' | memsheaf session note --section key -
       memsheaf session note --section err "Do not mock the clock: it hides the time zone"
       memsheaf session show 2026-11-15-ab12
       memsheaf session list --all --json

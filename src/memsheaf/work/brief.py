@@ -65,12 +65,11 @@ def compact(
     model: Model | str | None = None,
     name: str = "",
     approve: bool = False,
-    dry_run: bool = False,
 ) -> compaction.Compacted:
     """Make a conversation fit this many tokens; phase, blockers and decisions of the work are kept.
 
-    The session's notes serve as the summary, unless others are given. With `dry_run` nothing is written; with
-    `approve` a conversation that failed three times in a row is tried again. Raises Refused, StoreFailed.
+    The session's notes serve as the summary, unless others are given. With `approve` a conversation that failed three
+    times in a row is tried again. Raises Refused, StoreFailed.
     """
     work = find_current_work(layers)
     return compaction.run(
@@ -81,7 +80,6 @@ def compact(
         name=name,
         days=layers.settings.retention_days,
         approve=approve,
-        dry_run=dry_run,
         standing=_standing_lines(work),
         trigger=trigger,
         notes=notes or _session_summary(work.session),
@@ -96,7 +94,7 @@ def brief(layers: Sheaf) -> str:
     if text := work.notes.strip().removeprefix("# Notes").strip():
         parts.append(f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n")
     if work.task:
-        parts.append(_render(work.task.sheaf, "", "\n".join(work.task.summary()), MAX_TASK_BYTES))
+        parts.append(_render(work.task.sheaf, "", work.task.summary(), MAX_TASK_BYTES))
     elif not layers.given:
         parts += _list_names("Active tasks", "task", layers)
     if work.session and not work.session.is_blank:
@@ -148,8 +146,7 @@ def _standing_lines(work: CurrentWork) -> list[str]:
     decisions = []
     pointers = []
     if work.task:
-        now = work.task.now
-        phase = f"{now.phase} of {now.phases}" if now.phases else str(now.phase)
+        phase = str(work.task.phase)
         mark = f"({_SHARED}) " if _is_shared(work.task.sheaf) else ""
         decisions = [f"Decision: {mark}{revision}" for revision in work.task.revisions()[-MAX_DECISIONS:]]
         pointers.append(f"Layer: {work.task.sheaf.scope} (`memsheaf task status --task {work.task.slug}`)")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -65,38 +64,29 @@ _EARLIER_QUOTE = r'(?m)^- The user said: "(.+)" \(message [0-9]+\)$'
 _SCHEMA = object_schema({"bullets": {"type": "array", "maxItems": MAX_BULLETS, "items": {"type": "string"}}})
 
 
-class Summary(NamedTuple):
-    """A summary, where it is from (`notes`, `model` or ""), and what went wrong with a model."""
-
-    text: str = ""
-    source: str = ""
-    problem: str = ""
-
-
-NO_SUMMARY = Summary()
-
-
 class Compacted(NamedTuple):
     """The outcome of a compaction. `text` stands before the `messages` that are left; it is "" at level 0.
 
     `fates` says of each message of the conversation whether it was `kept`, `shortened` or `taken out`. `before`,
-    `after` and `budget` are tokens. `bullets` are those in the text. `spill` is the file that the pointers lead to.
-    `problem` says why a model was of no use, or why the conversation does not fit.
+    `after` and `budget` are tokens. `spill` is the file that the pointers lead to. `summary` says where the summary
+    is from: `notes`, `model` or "". `problem` says why a model was of no use, or why the conversation does not fit.
     """
 
-    trigger: str
     level: int
-    fits: bool
     budget: int
     before: int
     after: int
     text: str
     messages: tuple[TranscriptEntry, ...]
     fates: tuple[str, ...]
-    bullets: tuple[str, ...] = ()
     spill: Spill | None = None
     summary: str = ""
     problem: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """True unless what cannot be left out is longer than the budget."""
+        return self.after <= self.budget
 
     @property
     def conversation(self) -> tuple[TranscriptEntry, ...]:
@@ -104,11 +94,6 @@ class Compacted(NamedTuple):
         if not self.text:
             return self.messages
         return (TranscriptEntry("user", self.text), *self.messages)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Return how many messages had which fate."""
-        return dict(Counter(self.fates))
 
 
 def compact(
@@ -125,9 +110,9 @@ def compact(
     """Make a conversation fit into this many tokens. Nothing is written.
 
     `standing` are lines that survive in any case: the phase, blockers, decisions, constraints, and where there is
-    more. `notes` are the session notes. `where` is the folder of spilled files; without one, pointers name messages
-    of the conversation itself. The user's last message is kept in any case, and with it the last message and what
-    tools answered to it: where that is too much, `fits` is False.
+    more. `notes` are the session notes. `where` is the folder of spilled files; without one nothing is spilled. The
+    user's last message is kept in any case, and with it the last message and what tools answered to it: where that is
+    too much, the result does not fit.
 
     Raises Refused when there is no such trigger, or no budget.
     """
@@ -137,18 +122,24 @@ def compact(
         raise Refused("the budget must be 1 token or more")
     ladder = Ladder(conversation, budget, standing, where)
     level = ladder.go_down(TRIGGERS[trigger])
-    summary = NO_SUMMARY
+    summary = source = problem = ""
     if ladder.measure() >= ladder.before:  # nothing became shorter
         ladder = Ladder(conversation, budget, standing, where)
         level = 5 if ladder.before > budget else 0
     elif level >= 4:
-        changed = [entry for entry, fate in zip(ladder.entries, ladder.fates(), strict=True) if fate != KEPT]
+        taken_out = [entry for entry, text in zip(ladder.entries, ladder.texts, strict=True) if text is None]
         room = min(budget, ladder.before - 1) - ladder.measure() - 1
-        summary = summarize(changed, room, notes=notes, model=model, wait=wait)
-    done = ladder.finish(trigger, level, summary)
-    if done.fits:
-        return done
-    return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
+        summary, source, problem = summarize(taken_out, room, notes=notes, model=model, wait=wait)
+    fates = ladder.fates()
+    changed = [at for at, fate in enumerate(fates) if fate != KEPT]
+    spill = spills.make_spill(ladder.entries, changed) if where and changed else None
+    text = ladder.write(spill.name if spill else "", summary)
+    after = count_all([*ladder.texts, text])
+    if after > budget:
+        problem = f"what cannot be left out takes {after:,} tokens, and {budget:,} are allowed"
+    pairs = zip(ladder.entries, ladder.texts, strict=True)
+    messages = tuple(entry._replace(text=left) for entry, left in pairs if left is not None)
+    return Compacted(level, budget, ladder.before, after, text, messages, tuple(fates), spill, source, problem)
 
 
 def run(
@@ -160,22 +151,18 @@ def run(
     name: str = "",
     days: float = spills.DAYS,
     approve: bool = False,
-    dry_run: bool = False,
     **options: Any,
 ) -> Compacted:
     """Compact a conversation with the options of `compact`, write what is spilled, and count failures in a row.
 
     A compaction fails when the result does not fit, when a model was asked in vain, or when the disk refuses. After
     three failures in a row, the conversation waits for a person, who calls it with `approve`. The count is part
-    of the state; a conversation without a `name` is known by its first message. Spilled files stay
-    for `days`. With `dry_run` nothing is written or counted.
+    of the state; a conversation without a `name` is known by its first message. Spilled files stay for `days`.
 
     Raises:
         Refused: it waits for a person; or there is no such trigger, or no budget.
         StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
     """
-    if dry_run:
-        return compact(conversation, budget, where=state.folder, **options)
     identity = name or "".join(message.text for message in conversation[:1])
     breaker = f"breaker-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:24]}"
     count, why = 0, ""
@@ -263,7 +250,7 @@ class Ladder:
             head = data[: MAX_OUTPUT_BYTES // 2].decode("utf-8", "ignore")
             tail = data[-MAX_OUTPUT_BYTES // 4 :].decode("utf-8", "ignore")
             missing = len(data) - count_bytes(head + tail)
-            pointer = f"[{missing:,} bytes are left out here; the whole: {self._place(at)}]"
+            pointer = f"[{missing:,} bytes are left out here; the whole: message {at + 1}]"
             self._shorten(at, for_prompt(f"{head}\n{pointer}\n{tail}"))
 
     def line_output(self, start: int, end: int) -> None:
@@ -274,7 +261,7 @@ class Ladder:
             first_line = cut_bytes(entry.text.lstrip(), 500).partition("\n")[0]
             begins = one_line(for_prompt(without_secrets(first_line)), 120)
             size = f"{count_bytes(entry.text):,} bytes"
-            self._shorten(at, f"[output of {tool}, {size}; the whole: {self._place(at)}; it begins: {begins}]")
+            self._shorten(at, f"[output of {tool}, {size}; the whole: message {at + 1}; it begins: {begins}]")
 
     def drop_answered(self, start: int, end: int) -> None:
         """Level 3: take out tool output after which the agent said something, before the user did."""
@@ -322,9 +309,6 @@ class Ladder:
         if count_tokens(text) < self.sizes[at]:
             self.texts[at] = text
 
-    def _place(self, at: int) -> str:
-        return f"message {at + 1} {'in the spilled file' if self.where else 'of the conversation'}"
-
     def fates(self) -> list[str]:
         """Return what became of each message."""
         fates = [KEPT] * len(self.entries)
@@ -337,46 +321,18 @@ class Ladder:
 
     def measure(self) -> int:
         """Return how many tokens are left by now, without a summary."""
-        return count_all([*self.texts, self._write(self._bullets(spills.BLANK), "")])
+        return count_all([*self.texts, self.write(spills.BLANK)])
 
-    def finish(self, trigger: str, level: int, summary: Summary = NO_SUMMARY) -> Compacted:
-        """Return the outcome."""
+    def write(self, file: str, summary: str = "") -> str:
+        """Return the text that stands before the messages that are left.
+
+        It is what stands, what the user said in messages that are taken out, and where the whole messages are; always
+        in this order.
+        """
         fates = self.fates()
-        changed = [at for at, fate in enumerate(fates) if fate != KEPT]
-        spill = spills.make_spill(self.entries, changed) if self.where and changed else None
-        bullets = self._bullets(spill.name if spill else "")
-        text = self._write(bullets, summary.text)
-        after = count_all([*self.texts, text])
-        pairs = zip(self.entries, self.texts, strict=True)
-        messages = tuple(entry._replace(text=left) for entry, left in pairs if left is not None)
-        return Compacted(
-            trigger,
-            level,
-            after <= self.budget,
-            self.budget,
-            self.before,
-            after,
-            text,
-            messages,
-            tuple(fates),
-            bullets,
-            spill,
-            summary.source,
-            summary.problem,
-        )
-
-    def _write(self, bullets: Sequence[str], summary: str) -> str:
-        """Return the text that stands before the messages that are left."""
-        if not bullets:
+        shortened, taken_out = fates.count(SHORTENED), fates.count(TAKEN_OUT)
+        if not shortened + taken_out:
             return ""
-        lines = [read_prompt("compacted"), *(f"- {bullet}" for bullet in bullets), "", summary]
-        return "\n".join(lines).rstrip() + "\n"
-
-    def _bullets(self, file: str) -> tuple[str, ...]:
-        """Return what stands, what the user said, what was left out, and where it is; always in this order."""
-        counts = Counter(self.fates())
-        if counts[KEPT] == len(self.entries):
-            return ()
         bullets = [for_prompt(one_line(without_secrets(text), MAX_STANDING_CHARS)) for text in self.standing]
         quotes = [
             f'The user said: "{quote}" (message {at + 1})' for at, quote in self._quotes if self.texts[at] is None
@@ -387,11 +343,11 @@ class Ladder:
         bullets += shown
         if len(shown) < len(quotes):
             bullets.append(f"Other messages of the user, not quoted here: {len(quotes) - len(shown):,}")
-        changed = f"{counts[SHORTENED]:,} {SHORTENED}, {counts[TAKEN_OUT]:,} {TAKEN_OUT}"
-        bullets.append(f"Of {len(self.entries):,} messages: {changed}")
+        bullets.append(f"Of {len(self.entries):,} messages: {shortened:,} {SHORTENED}, {taken_out:,} {TAKEN_OUT}")
         if self.where:
             bullets.append(f"Spilled file, with whole messages by their number: {os.path.join(self.where, file)}")
-        return tuple(bullets)
+        lines = [read_prompt("compacted"), *(f"- {bullet}" for bullet in bullets), "", summary]
+        return "\n".join(lines).rstrip() + "\n"
 
     @cached_property
     def _quotes(self) -> list[tuple[int, str]]:
@@ -423,18 +379,21 @@ def is_text(entry: TranscriptEntry) -> bool:
 
 def summarize(
     entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float
-) -> Summary:
-    """Summarize these messages in at most `room` tokens: by the session notes, else by a model."""
+) -> tuple[str, str, str]:
+    """Summarize these messages in at most `room` tokens: by the session notes, else by a model.
+
+    Return the summary, where it is from (`notes`, `model` or ""), and what went wrong with a model.
+    """
     if room < MIN_SUMMARY_TOKENS:
-        return NO_SUMMARY
+        return "", "", ""
     if re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)):
-        return Summary(_wrap("session-notes", notes, room), "notes")
+        return _wrap("session-notes", notes, room), "notes", ""
     if model is None:
-        return NO_SUMMARY
+        return "", "", ""
     try:
-        return Summary(_wrap("summary", _ask(entries, model, wait), room), "model")
+        return _wrap("summary", _ask(entries, model, wait), room), "model", ""
     except ModelFailed as error:
-        return Summary(problem=f"{model.name}: {error}")
+        return "", "", f"{model.name}: {error}"
 
 
 def _wrap(name: str, text: str, room: int) -> str:

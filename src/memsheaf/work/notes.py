@@ -13,17 +13,16 @@ which belongs to the task. What is over is moved to NOTES-archive.md, never dele
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
-from memsheaf.errors import NotFound, Refused, TextRefused, hinted
+from memsheaf.errors import NotFound, TextRefused, hinted
 from memsheaf.frontmatter import BOM, split
 from memsheaf.gates import add_dates
 from memsheaf.memory import clean_field
-from memsheaf.open_scope import Look, Plan
+from memsheaf.open_scope import Look
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import (
@@ -42,7 +41,6 @@ from memsheaf.text.sections import (
 ARCHIVE_FILE = "NOTES-archive.md"
 MAX_LINES = 20
 MAX_BULLETS_IN_A_ROW = 3
-MAX_ENTRY_BYTES = 300
 MAX_CLOSED_DAYS = 14
 REVIEW_MARK = "[MANUAL REVIEW NEEDED]"
 
@@ -63,7 +61,7 @@ _MEANINGS = {
 _EMPTY_NOTES = "# Notes\n"
 _PRUNE_ADVICE = "`memsheaf notes prune --apply` moves what is over to the archive."
 _ENTRY_RULES = {
-    "pending": ("more than one thing is pending", "`memsheaf notes done` ends one."),
+    "pending": ("more than one thing is pending", "Write DONE and the day behind what is over."),
     "ambiguous": ("it is {}, and does not say since when", "Put the day beside it, or take it out."),
     "stale": (f"it is {{}} for more than {MAX_CLOSED_DAYS} days", _PRUNE_ADVICE),
 }
@@ -117,136 +115,58 @@ class Pruned(NamedTuple):
     review: list[str]
 
 
-class Notes:
-    """The notes of a repository, changed so that they stay in order.
+def read_notes(sheaf: Sheaf) -> str:
+    """Return the text of the notes; "" when there are none."""
+    try:
+        return sheaf.read(NOTES).text
+    except NotFound:
+        return ""
 
-    What would break a rule of `problems` is refused with TextRefused, and its `hint` says what to do. A file that
-    breaks one already may be made better. Every change is one commit; `commit` is the id of the last, "" when there
-    was none, or it changed nothing.
+
+def set_notes(sheaf: Sheaf, lines: Mapping[str, str]) -> tuple[str, str]:
+    """Write lines under our headings, and return the notes and the id of the commit, "" when nothing changed.
+
+    A blocker and a risk are added, with the day; any other line takes the place of what stands there. Raises
+    TextRefused when notes that are in order would not be so any more.
     """
+    text = ""
+    lines = {title: add_dates(clean_field(title, line), sheaf.today) for title, line in lines.items() if line}
 
-    def __init__(self, sheaf: Sheaf) -> None:
-        self._sheaf = sheaf
-        self.commit = ""
-
-    @property
-    def text(self) -> str:
-        """The text of the file; "" when there is none."""
-        try:
-            return self._sheaf.read(NOTES).text
-        except NotFound:
-            return ""
-
-    def set(self, *, objective: str = "", phase: str = "") -> str:
-        """Say what the work is for now, or which phase it is in, and return the notes."""
-        lines = {OBJECTIVE: objective, PHASE: phase}
-        lines = {title: self._clean(title, line) for title, line in lines.items() if line}
-
-        def edit(text: str) -> str:
-            for title, line in lines.items():
-                section = _find(text, title)
-                if section is None:
-                    text = append_section(text, title, line)
-                elif section.text != line:
-                    text = replace_lines(text, section, [line])
-                if noted_under(text, title) != [line]:
-                    why = f"the line {line!r} would not be told from the rest of {NOTES}"
-                    raise hinted(TextRefused(why), "Begin with a plain word, and keep one heading for it.")
-            return text
-
-        return self._change(edit, f"notes: {' and '.join(lines)}".lower())
-
-    def block(self, text: str) -> str:
-        """Note what stands in the way, or may go wrong, and return the notes."""
-        return self._add(BLOCKERS, text)
-
-    def pend(self, text: str) -> str:
-        """Note what waits to be decided, one thing at a time, and return the notes."""
-        return self._add(PENDING, text)
-
-    def finish(self, which: str) -> str:
-        """Move an entry to the archive as done, by its words or by its number from 1, and return it.
-
-        Blockers come first, then what is pending, the objective and the phase.
-
-        Raises Refused when there is no such entry, or several could be meant.
-        """
-        chosen = which.strip()
-
-        def take_out(text: str) -> Pruned:
-            nonlocal chosen
-            entry = _choose(text, chosen)
-            chosen = entry.text  # a number means another entry once somebody else has ended one
-            lines = text.split("\n")
-            del lines[entry.first : entry.end]
-            done = entry._replace(text=f"{entry.text} (DONE {self._sheaf.today})")
-            return Pruned("\n".join(lines) or _EMPTY_NOTES, [done], [])
-
-        self._archive(take_out, "notes: done")
-        return chosen
-
-    def prune(self, *, apply: bool = False) -> Pruned:
-        """Move to the archive what is not active any more; without `apply`, only return what would be."""
-        if apply:
-            return self._archive(lambda text: prune(text, self._sheaf.today), "notes: prune")
-        return prune(self.text, self._sheaf.today)
-
-    def _archive(self, change: Callable[[str], Pruned], why: str) -> Pruned:
-        """Take something out of the notes, and add it to the archive in the same commit."""
-        pruned = Pruned("", [], [])
-
-        def plan(look: Look) -> Mapping[str, str]:
-            nonlocal pruned
-            old = look(NOTES) or ""
-            pruned = change(old)
-            files = {NOTES: pruned.text} if pruned.text != old else {}
-            if pruned.moved:
-                files[ARCHIVE_FILE] = archive(look(ARCHIVE_FILE) or "", self._sheaf.today, pruned.moved)
-            return files
-
-        self._commit(plan, why)
-        return pruned
-
-    def _add(self, title: str, entry: str) -> str:
-        line = self._clean(title, entry)
-        if not re.match(f"{_DATE}:", line):
-            line = f"{self._sheaf.today}: {line}"
-
-        def edit(text: str) -> str:
+    def plan(look: Look) -> Mapping[str, str]:
+        nonlocal text
+        old = text = look(NOTES) or _EMPTY_NOTES
+        for title, line in lines.items():
             section = _find(text, title)
-            if _fold_entry(line) in map(_fold_entry, noted_under(text, title)):
-                return text
-            return append_bullet(text, section.title if section else title, line)
+            if title == BLOCKERS:
+                text = append_bullet(text, section.title if section else title, f"{sheaf.today}: {line}")
+            elif section:
+                text = replace_lines(text, section, [line])
+            else:
+                text = append_section(text, title, line)
+        if not problems(old, sheaf.today):
+            for problem in problems(text, sheaf.today):
+                raise hinted(TextRefused(f"{NOTES} would not be in order: {problem.what}"), problem.advice)
+        return {NOTES: text} if text != old else {}
 
-        return self._change(edit, f"notes: {title}".lower())
+    commit = sheaf.own.change_files(plan, f"notes: {' and '.join(lines)}".lower())
+    return text, commit.id if commit else ""
 
-    def _clean(self, title: str, value: str) -> str:
-        shorter = "Say it in one short line; what explains it belongs to the task."
-        try:
-            value = add_dates(clean_field(title, value), self._sheaf.today)
-        except TextRefused as error:
-            raise hinted(TextRefused(str(error)), shorter) from None
-        size = len(value.encode())
-        if not 0 < size <= MAX_ENTRY_BYTES:
-            raise hinted(TextRefused(f"{title} is {size} bytes long, and not 1 to {MAX_ENTRY_BYTES}"), shorter)
-        return value
 
-    def _change(self, edit: Callable[[str], str], why: str) -> str:
-        text = ""
+def archive_notes(sheaf: Sheaf) -> tuple[Pruned, str]:
+    """Move to the archive what `prune` takes out of the notes, and return it with the id of the commit."""
+    pruned = Pruned("", [], [])
 
-        def plan(look: Look) -> Mapping[str, str]:
-            nonlocal text
-            old = look(NOTES) or _EMPTY_NOTES
-            text = edit(old)
-            _refuse_worse(old, text, self._sheaf.today)
-            return {NOTES: text} if text != old else {}
+    def plan(look: Look) -> Mapping[str, str]:
+        nonlocal pruned
+        old = look(NOTES) or ""
+        pruned = prune(old, sheaf.today)
+        files = {NOTES: pruned.text} if pruned.text != old else {}
+        if pruned.moved:
+            files[ARCHIVE_FILE] = archive(look(ARCHIVE_FILE) or "", sheaf.today, pruned.moved)
+        return files
 
-        self._commit(plan, why)
-        return text
-
-    def _commit(self, plan: Plan, why: str) -> None:
-        commit = self._sheaf.own.change_files(plan, why)
-        self.commit = commit.id if commit else ""
+    commit = sheaf.own.change_files(plan, "notes: prune")
+    return pruned, commit.id if commit else ""
 
 
 def noted_under(text: str, title: str) -> list[str]:
@@ -280,7 +200,9 @@ def _problems_of_lines(text: str) -> Iterator[Problem]:
             row = 0
         if row > MAX_BULLETS_IN_A_ROW and re.match(BULLET_MARK, line):
             what = f"there are more than {MAX_BULLETS_IN_A_ROW} bullets in a row"
-            yield Problem(number, "bullets", what, "Keep the most important; `memsheaf notes done` ends one.")
+            yield Problem(
+                number, "bullets", what, "Keep the most important; Write DONE and the day behind what is over."
+            )
 
 
 def _problems_of_entries(text: str, today: str) -> Iterator[Problem]:
@@ -304,17 +226,6 @@ def _judge(text: str, today: str) -> Iterator[tuple[NotesEntry, str]]:
             rule = "ambiguous"
         has_pending = has_pending or (entry.meaning == PENDING and rule != "stale")
         yield entry, rule
-
-
-def _refuse_worse(old: str, text: str, today: str) -> None:
-    """Raise TextRefused when a change breaks a rule that was kept, or breaks it further."""
-    allowed = Counter(problem.rule for problem in problems(old, today))
-    if _count_lines(text) > _count_lines(old):
-        del allowed["length"]
-    for problem in problems(text, today):
-        allowed[problem.rule] -= 1
-        if allowed[problem.rule] < 0:
-            raise hinted(TextRefused(f"{NOTES} would not be in order: {problem.what}"), problem.advice)
 
 
 def prune(text: str, today: str) -> Pruned:
@@ -361,23 +272,6 @@ def archive(text: str, today: str, moved: Sequence[NotesEntry]) -> str:
     return text
 
 
-def _choose(text: str, which: str) -> NotesEntry:
-    """Return the entry that is meant: by its number, or by a part of its heading and its words."""
-    known = []
-    for title in (BLOCKERS, PENDING, OBJECTIVE, PHASE):
-        known += [entry for entry in _entries(text) if entry.meaning == title]
-    if which in map(str, range(1, len(known) + 1)):
-        return known[int(which) - 1]
-    fitting = [entry for entry in known if entry.text == which]
-    if not fitting and (wanted := fold_title(which)):
-        fitting = [entry for entry in known if wanted in fold_title(f"{entry.heading} {entry.text}")]
-    if len(fitting) == 1:
-        return fitting[0]
-    there = "; ".join(f"{number} {entry.text}" for number, entry in enumerate(known, 1)) or "There are none."
-    count = "several entries" if fitting else "no entry"
-    raise hinted(Refused(f"{count} of {NOTES} could be {which!r}"), there)
-
-
 def _find(text: str, title: str) -> Section | None:
     """Return the first section under one of our headings, whichever of its names it has."""
     return next((part for part in sections(text) if _MEANINGS.get(fold_title(part.title)) == title), None)
@@ -385,12 +279,6 @@ def _find(text: str, title: str) -> Section | None:
 
 def _entries(text: str) -> list[NotesEntry]:
     return [NotesEntry(part.title, *entry) for part in sections(text) for entry in entries(part)]
-
-
-def _fold_entry(text: str) -> str:
-    """Return an entry as it is compared: without its day, by its words."""
-    undated = re.sub(rf"^{_DATE}:\s*", "", text)
-    return fold_title(undated) or undated
 
 
 def _count_lines(text: str) -> int:

@@ -1,18 +1,19 @@
 """Tasks: pieces of work, each in a folder of its own.
 
-    TASK.md                    title, goal, status, phase, iteration, notes, outcome
+    TASK.md                    title, goal, notes and outcome; in the header status, phase, iteration, trace_id
     revisions.md               how the plan changed, and why
     verified.md                what was shown to hold, and whether it still does
     phases/phase-1.md          what each phase came to
     deliverables/NAME.md       what the task is to bring
     observability/SLUG.ndjson  events, for those who look into it later
 
-Whoever goes on with it, a person or a model that forgot everything, needs nothing else.
+Each function here makes a file from a template or adds to one. A task cannot be done as long as an item in
+verified.md is REGRESSED; nothing else holds it up.
 
 >>> with Sheaf.open(by="user") as memory:                                       # doctest: +SKIP
-...     task = start_task(memory, "Feature X", goal="Users can log in", phases=6)
+...     task = start_task(memory, "Feature X", goal="Users can log in")
 ...     task.verify("login", "One can log in")
-...     print("\\n".join(task.summary()))
+...     print(task.summary())
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
 from uuid import uuid4
@@ -29,7 +29,6 @@ from uuid import uuid4
 from memsheaf.errors import (
     BadHeader,
     Exists,
-    MemsheafError,
     NotFound,
     Refused,
     ScopeRefused,
@@ -42,13 +41,13 @@ from memsheaf.gates import add_dates
 from memsheaf.guard.paths import check_path
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.limits import retry
-from memsheaf.memory import DESCRIPTION_LIMIT, clean_field, utc_time
+from memsheaf.memory import DESCRIPTION_LIMIT, Memory, clean_field, utc_time
 from memsheaf.open_scope import Look
 from memsheaf.scope import check_label, parse_object
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.sections import append_bullet, append_section, entries, find_section, lower_headings, sections
+from memsheaf.text.sections import append_bullet, append_section, lower_headings, sections
 
 TASK_FILE = "TASK.md"
 REVISIONS_FILE = "revisions.md"
@@ -58,41 +57,13 @@ DELIVERABLE_FOLDER = "deliverables/"
 EVENT_FOLDER = "observability/"
 
 VERIFIED, REGRESSED = "VERIFIED", "REGRESSED"
-MAX_PHASES = 999
 MAX_SLUG_CHARS = 60
-MAX_SUMMARY_LINE_CHARS = 200
-MAX_SUMMARY_ENTRIES = 6  # of each kind
+MAX_LINE_CHARS = 200
 MAX_EVENT_BYTES = 16 * 1024
 MAX_EVENT_FILE_BYTES = 32 * 1024  # a file is read and written whole
 
-_REASON_MARK = "**Reason:** "
-_NUMBER_PATTERN = "[1-9][0-9]{0,8}"
-_HEADER_RULES = {
-    "status": ("active|done|dropped", "one of active, done, dropped"),
-    "phase": (_NUMBER_PATTERN, "a whole number, 1 or more"),
-    "iteration": (_NUMBER_PATTERN, "a whole number, 1 or more"),
-    "phases": (f"(?:{_NUMBER_PATTERN})?", "a whole number, 1 or more"),
-    "trace_id": (
-        "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
-        "the UUIDv4 that the task began with; `memsheaf log` knows it",
-    ),
-}
-
-StepPlan = Callable[[Look, str, "TaskState"], Mapping[str, str]]
-"""Given a way to look at files, the text of TASK.md and its state: the files that a step writes."""
-
-
-class TaskState(NamedTuple):
-    """The content of TASK.md. `phases` is 0 when their number is unknown. Notes begin with a day."""
-
-    title: str
-    goal: str
-    status: str
-    phase: int
-    phases: int
-    iteration: int
-    trace_id: str
-    notes: list[str]
+StepPlan = Callable[[Look, str], Mapping[str, str]]
+"""Given a way to look at files and the text of TASK.md: the files that a step writes."""
 
 
 class VerifiedItem(NamedTuple):
@@ -106,23 +77,42 @@ class VerifiedItem(NamedTuple):
 
 
 class Task:
-    """One task, as its files are; `now` is the content of TASK.md as of the opening, or of the last change.
+    """One task; every step is one commit. `commit` is the id of the last, "" when there was none."""
 
-    Every step is one commit; `commit` is the id of the last, "" when there was none, or it changed nothing.
-    """
-
-    def __init__(self, sheaf: Sheaf, commit: Commit | None = None) -> None:
+    def __init__(self, sheaf: Sheaf) -> None:
         self.sheaf = sheaf
         self.slug = sheaf.scope.name
-        self._load(commit)
+        self.commit = ""
+        self._file = sheaf.read(TASK_FILE)
 
-    def _load(self, commit: Commit | None) -> None:
-        self.commit = commit.id if commit else ""
-        self.now = read_task(self.sheaf.read(TASK_FILE).text, self.slug)
+    @property
+    def title(self) -> str:
+        """What the task is called."""
+        return self._file.name
+
+    @property
+    def status(self) -> str:
+        """One of active, done and dropped."""
+        return self._file.page.get("status")
+
+    @property
+    def trace_id(self) -> str:
+        """The id that all events of the task have."""
+        return self._file.page.get("trace_id")
+
+    @property
+    def phase(self) -> int:
+        """The phase that the work is in, from 1. Raises BadHeader."""
+        return _number(self._file.text, "phase", self.slug)
+
+    @property
+    def iteration(self) -> int:
+        """How often the plan was made, from 1. Raises BadHeader."""
+        return _number(self._file.text, "iteration", self.slug)
 
     def items(self) -> list[VerifiedItem]:
         """Return what was shown to hold, whether or not it still does. Raises TextRefused if a row is unreadable."""
-        return list(_read_table(self._text(VERIFIED_FILE)).values())
+        return read_items(self._text(VERIFIED_FILE))
 
     def regressed(self) -> list[VerifiedItem]:
         """Return the items that held once and do not any more."""
@@ -130,146 +120,110 @@ class Task:
 
     def revisions(self) -> list[str]:
         """Return the changes of the plan, a line each, the oldest first."""
-        return _section_lines(self._text(REVISIONS_FILE))
+        parts = sections(self._text(REVISIONS_FILE), depth=2)
+        lines = (" ".join(f"{part.title}: {part.text}".split()) for part in parts if part.level == 2)
+        return [one_line(line.replace("**Reason:** ", ""), MAX_LINE_CHARS) for line in lines]
 
-    def reports(self) -> list[str]:
-        """Return a line for each phase that has a report: its file, and how the last report on it begins."""
-        lines = []
-        for path in sorted(self.sheaf.own.files(PHASE_FOLDER), key=lambda path: (len(path), path)):
-            if reports := _section_lines(self._text(path)):
-                lines.append(f"{path}: {reports[-1]}")
-        return lines
-
-    def deliverables(self) -> list[str]:
-        """Return the paths of what the task is to bring."""
-        return list(self.sheaf.own.files(DELIVERABLE_FOLDER))
+    def files(self) -> list[str]:
+        """Return the paths of the files beside TASK.md, but for events."""
+        return [path for path in self.sheaf.own.files("") if path != TASK_FILE]
 
     def state(self) -> dict[str, object]:
         """Return all that a program needs to go on after a reset, ready for JSON."""
+        items = self.items()
         return {
             "task": self.slug,
-            **self.now._asdict(),
-            "phases": self.now.phases or None,
-            "verified": [item._asdict() for item in self.items() if item.status == VERIFIED],
-            "regressed": [item._asdict() for item in self.regressed()],
+            "title": self.title,
+            "status": self.status,
+            "phase": self.phase,
+            "iteration": self.iteration,
+            "trace_id": self.trace_id,
+            "text": self._file.body,
+            "verified": [item._asdict() for item in items if item.status == VERIFIED],
+            "regressed": [item._asdict() for item in items if item.status == REGRESSED],
             "revisions": self.revisions(),
-            "reports": self.reports(),
-            "deliverables": self.deliverables(),
-            "events": len(self.events()),
+            "files": self.files(),
         }
 
-    def summary(self) -> list[str]:
-        """Return the task in at most 60 lines: what stands in the way, then the newest of the rest."""
-        now = self.now
-        phase = f"{now.phase} of {now.phases}" if now.phases else str(now.phase)
+    def summary(self) -> str:
+        """Return where the task stands: what is in the way first, then TASK.md, and where the rest is."""
         lines = [
-            one_line(f"Task {self.slug}: {now.title}", MAX_SUMMARY_LINE_CHARS),
-            f"{now.status}, phase {phase}, iteration {now.iteration}",
+            f"Task {self.slug}: {self.title}",
+            f"{self.status}, phase {self.phase}, iteration {self.iteration}",
+            *(f"{item.status} {item.id}: {item.description}" for item in sorted(self.items(), key=_blocking_first)),
         ]
-        items: dict[str, list[str]] = {VERIFIED: [], REGRESSED: []}
-        for item in sorted(self.items(), key=lambda item: item.last):
-            items[item.status].append(f"{item.id}: {item.description} (iterations {item.first} to {item.last})")
-        for title, path, texts in (
-            ("Goal", TASK_FILE, now.goal.split("\n")[::-1]),
-            ("REGRESSED, to be verified before the task is done", VERIFIED_FILE, items[REGRESSED]),
-            ("Verified", VERIFIED_FILE, items[VERIFIED]),
-            ("Reports, newest first", PHASE_FOLDER, self.reports()),
-            ("Revisions of the plan, newest first", REVISIONS_FILE, self.revisions()),
-            ("Deliverables", DELIVERABLE_FOLDER, self.deliverables()),
-            ("Notes, newest first", TASK_FILE, now.notes),
-        ):
-            if texts:
-                lines.append(f"{title}:")
-            newest = texts[: -MAX_SUMMARY_ENTRIES - 1 : -1]
-            lines += [f"- {one_line(text, MAX_SUMMARY_LINE_CHARS)}" for text in newest]
-            if len(texts) > len(newest):
-                lines.append(f"({len(texts) - len(newest)} more in {path})")
-        return [*lines, f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it."]
+        lines = [one_line(line, MAX_LINE_CHARS) for line in lines]
+        lines += ["", self._file.body.strip(), "", *(f"File: {path}" for path in self.files())]
+        return "\n".join([*lines, f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it."])
 
     def note(self, text: str) -> None:
-        """Note something worth knowing, also when the task has ended."""
+        """Note something worth knowing."""
         text = self._prepare("note", text)
         space = "\n" if text.startswith(("```", "~~~")) else " "  # behind a date, a fence would be none
         entry = f"{self.sheaf.today}:{space}{text}"
 
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str) -> Mapping[str, str]:
             return {TASK_FILE: self._edit(task, append_bullet(split(task).body, "Notes", entry, depth=2))}
 
-        self._step(plan, "note", ended=True)
+        self._step(plan, "note")
 
     def revise(self, reason: str, text: str = "") -> None:
         """Change the plan: another iteration begins."""
-        reason = self._prepare_line("reason", reason)
-        revision = f"\n{_REASON_MARK}{reason}\n\n{self._prepare('', text)}"
+        reason = " ".join(self._prepare("reason", reason).split())
+        revision = f"\n**Reason:** {reason}\n\n{self._prepare('', text)}"
 
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            number = now.iteration + 1
+        def plan(look: Look, task: str) -> Mapping[str, str]:
+            number = _number(task, "iteration", self.slug) + 1
             title = f"Revision {number}, {self.sheaf.today}"
             revisions = append_section(look(REVISIONS_FILE) or "# Revisions", title, revision)
             return {TASK_FILE: self._edit(task, iteration=str(number)), REVISIONS_FILE: revisions}
 
         self._step(plan, "revise the plan")
 
-    def verify(self, id: str, description: str = "", *, regressed: bool = False) -> tuple[VerifiedItem, str]:
+    def verify(self, id: str, description: str = "", *, regressed: bool = False) -> VerifiedItem:
         """Record that an item holds in this iteration, or with `regressed` that it does not any more.
 
-        The first time it needs a description. Returns the item as it is now, and the status it had before; "" when
-        it is new.
+        The first time it needs a description. Returns the item as it is now.
         """
-        id = require_id(id)
+        if not re.fullmatch(_ID_PATTERN, id):
+            raise _refused(f"the id {id[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
+        id = clean_field("id", id)
         if description:
-            description = self._prepare_line("description", description)
-        item, before = VerifiedItem(id, description, 0, 0, ""), ""
+            description = clean_field("description", " ".join(self._prepare("", description).split()))
+        item = VerifiedItem(id, description, 0, 0, REGRESSED if regressed else VERIFIED)
 
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            nonlocal item, before
-            table = look(VERIFIED_FILE) or ""
-            known = {item.id: item for item in _read_table(table).values()}
-            if id not in known and not description:
+        def plan(look: Look, task: str) -> Mapping[str, str]:
+            nonlocal item
+            iteration = _number(task, "iteration", self.slug)
+            table = look(VERIFIED_FILE) or _EMPTY_TABLE
+            known = {known.id: known for known in read_items(table)}
+            if id in known:
+                item = item._replace(description=description or known[id].description, first=known[id].first)
+            elif description:
+                item = item._replace(first=iteration)
+            else:
                 raise _refused(f"{id!r} is new: it needs a description")
-            old = known.get(id) or VerifiedItem(id, description, now.iteration, now.iteration, "")
-            item = VerifiedItem(
-                id,
-                description or old.description,
-                old.first,
-                max(old.first, now.iteration),
-                REGRESSED if regressed else VERIFIED,
-            )
-            before = old.status
+            item = item._replace(last=max(item.first, iteration))
             return {VERIFIED_FILE: _with_item(table, item)}
 
         self._step(plan, f"verify {id}")
-        return item, before
+        return item
 
     def report(self, text: str, phase: int = 0) -> str:
         """Append a report on a phase, the present one unless another is given, and return the path of its file.
 
-        A report on the present phase goes on to the next one.
+        The phase after it is the present one from then on.
         """
-        number = phase or self.now.phase  # of two who report at once, both mean the phase that they saw
+        number = phase or self.phase  # of two who report at once, both mean the phase that they saw
         path = f"{PHASE_FOLDER}phase-{number}.md"
         text = self._prepare("report", text)
 
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            _require_phase(number, now.phases)
-            files = {
-                path: append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
-            }
-            if number == now.phase and number < (now.phases or MAX_PHASES):
-                files[TASK_FILE] = self._edit(task, phase=str(number + 1))
-            return files
+        def plan(look: Look, task: str) -> Mapping[str, str]:
+            report = append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
+            return {path: report, TASK_FILE: self._edit(task, phase=str(number + 1))}
 
         self._step(plan, f"report on phase {number}")
         return path
-
-    def go_to(self, phase: int) -> None:
-        """Go to another phase, forward or back."""
-
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            _require_phase(phase, now.phases)
-            return {TASK_FILE: self._edit(task, phase=str(phase))} if phase != now.phase else {}
-
-        self._step(plan, f"go to phase {phase}")
 
     def deliver(self, name: str, text: str) -> str:
         """Save something that the task is to bring, in the place of what has this name, and return its path."""
@@ -277,11 +231,11 @@ class Task:
         if not text.strip():
             raise _refused("the deliverable is empty")
 
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str) -> Mapping[str, str]:
             look(path)
             return {path: text.removesuffix("\n") + "\n"}
 
-        self._step(plan, "deliver", ended=True)
+        self._step(plan, "deliver")
         return path
 
     def done(self, summary: str = "") -> None:
@@ -293,31 +247,28 @@ class Task:
         self._end("dropped", self._prepare("reason", reason))
 
     def _end(self, status: str, outcome: str) -> None:
-        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            if status == "done":
-                items = _read_table(look(VERIFIED_FILE) or "").values()
-                if bad := [item.id for item in items if item.status == REGRESSED]:
-                    why = f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
-                    raise hinted(Refused(why), "`memsheaf task status` shows what stands in the way.")
+        def plan(look: Look, task: str) -> Mapping[str, str]:
+            items = read_items(look(VERIFIED_FILE) or "") if status == "done" else ()
+            if bad := [item.id for item in items if item.status == REGRESSED]:
+                why = f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
+                raise hinted(Refused(why), "`memsheaf task status` shows what stands in the way.")
             body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
             return {TASK_FILE: self._edit(task, body, status=status)}
 
         self._step(plan, f"the task is {status}")
 
-    def _step(self, plan: StepPlan, why: str, *, ended: bool = False) -> None:
-        """Make a step, one commit; with `ended` also when the task has."""
-
+    def _step(self, plan: StepPlan, why: str) -> None:
         def plan_files(look: Look) -> Mapping[str, str]:
             task = look(TASK_FILE)
             if task is None:
                 raise NotFound(str(self.sheaf.scope))
-            now = read_task(task, self.slug)
-            if now.status != "active" and not ended:
-                hint = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`; `memsheaf task start` begins another."
-                raise hinted(Refused(f"the task {self.slug!r} is {now.status}"), hint)
-            return plan(look, task, now)
+            return plan(look, task)
 
-        self._load(self.sheaf.own.change_files(plan_files, why))
+        self._record(self.sheaf.own.change_files(plan_files, why))
+
+    def _record(self, commit: Commit | None) -> None:
+        self.commit = commit.id if commit else ""
+        self._file = self.sheaf.read(TASK_FILE)
 
     def _edit(self, task: str, body: str | None = None, **fields: str) -> str:
         return edit_text(task, fields={**fields, "updated": self.sheaf.today}, body=body)
@@ -331,9 +282,6 @@ class Task:
             raise _refused(f"the {label} is empty")
         return lower_headings(add_dates(text, self.sheaf.today))
 
-    def _prepare_line(self, label: str, text: str) -> str:
-        return clean_field(label, " ".join(self._prepare(label, text).split()))
-
     def _text(self, path: str) -> str:
         memory = self.sheaf.own.find(path)
         return memory.text if memory else ""
@@ -345,23 +293,23 @@ class Task:
             TextRefused: a field is not what it has to be, or the event is too long.
             SecretFound: there is a secret in it.
         """
-        sheaf, now = self.sheaf, self.now
+        sheaf = self.sheaf
         ts = utc_time(sheaf.clock(), milliseconds=True)
-        complete = {"trace_id": now.trace_id, "ts": ts, "agent": sheaf.by, "phase": now.phase, **event}
-        line = _encode_event(complete, now.trace_id)
+        complete = {"trace_id": self.trace_id, "ts": ts, "agent": sheaf.by, "phase": self.phase, **event}
+        line = _encode_event(complete, self.trace_id)
         sheaf.own.require_writable()
 
         def append() -> Commit:
-            number = max(self._event_numbers(), default=1)
-            present = self._event_bytes(number)
+            number = len(self._event_files()) or 1
+            path = self._event_file(number)
+            present = self._event_bytes(path)
             if present and len(present) + len(line) > MAX_EVENT_FILE_BYTES:
-                number, present = number + 1, b""
-            # an editor may have left the last line open
-            end = b"\n" if present and not present.endswith(b"\n") else b""
-            change = Change(self._event_path(number), present + end + line, version_of(present or None))
+                path, present = self._event_file(number + 1), b""
+            before = present.removesuffix(b"\n") + b"\n" if present else b""  # an editor may have left the line open
+            change = Change(path, before + line, version_of(present or None))
             return sheaf.own.store.commit([change], by=sheaf.by, why=f"event {complete['event_type']}")
 
-        self.commit = retry(append, busy=f"the events of {sheaf.scope} change faster than they can be read").id
+        self._record(retry(append, busy=f"the events of {sheaf.scope} change faster than they can be read"))
         return complete
 
     def events(self) -> list[tuple[str, Mapping[str, object] | None]]:
@@ -369,26 +317,25 @@ class Task:
 
         Events are for whoever looks into them. Nothing is decided by what is in them.
         """
-        data = b"\n".join(map(self._event_bytes, self._event_numbers()))
+        data = b"\n".join(map(self._event_bytes, self._event_files()))
         lines = data.decode("utf-8", "replace").split("\n")
         return [(line, parse_object(line)) for line in reversed(lines) if line.strip()]
 
-    def _event_numbers(self) -> list[int]:
-        """Return the numbers of the files of events, in order; the first has none in its name."""
-        name = re.compile(rf"{EVENT_FOLDER}{self.slug}(?:-([2-9]|[1-9][0-9]{{1,3}}))?\.ndjson")
-        return sorted(int(match[1] or 1) for match in map(name.fullmatch, self.sheaf.own.store.events()) if match)
+    def _event_files(self) -> list[str]:
+        """Return the files of events, the oldest first: each is full when the next begins."""
+        return sorted(self.sheaf.own.store.events(), key=lambda path: (len(path), path))
 
-    def _event_path(self, number: int) -> str:
+    def _event_file(self, number: int) -> str:
         return f"{EVENT_FOLDER}{self.slug}{f'-{number}' if number > 1 else ''}.ndjson"
 
-    def _event_bytes(self, number: int) -> bytes:
+    def _event_bytes(self, path: str) -> bytes:
         try:
-            return self.sheaf.own.store.read(self._event_path(number)).data
+            return self.sheaf.own.store.read(path).data
         except NotFound:
             return b""
 
 
-def start_task(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: str = "") -> Task:
+def start_task(layers: Sheaf, title: str, *, goal: str = "", slug: str = "") -> Task:
     """Begin a task; its slug is made from the title unless one is given.
 
     Raises:
@@ -405,7 +352,7 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, sl
     except ScopeRefused as error:
         raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
     sheaf = layers.only(f"task/{name}")
-    text = new_task(title, add_dates(goal, sheaf.today), phases=phases, today=sheaf.today, by=sheaf.by)
+    text = new_task(title, add_dates(goal, sheaf.today), today=sheaf.today, by=sheaf.by)
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK_FILE) is not None:
@@ -413,7 +360,8 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, sl
             raise hinted(Exists(str(sheaf.scope)), hint)
         return {TASK_FILE: text}
 
-    return Task(sheaf, sheaf.own.change_files(plan, "start the task"))
+    sheaf.own.change_files(plan, "start the task")
+    return Task(sheaf)
 
 
 def open_task(layers: Sheaf, slug: str = "") -> Task:
@@ -422,7 +370,6 @@ def open_task(layers: Sheaf, slug: str = "") -> Task:
     Raises:
         NotFound: there is none.
         ScopeRefused: several could be meant.
-        BadHeader: its TASK.md is not understood.
     """
     advice = "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one."
     try:
@@ -436,17 +383,10 @@ def open_task(layers: Sheaf, slug: str = "") -> Task:
     return Task(layers.only(f"task/{name}"))
 
 
-def list_tasks(layers: Sheaf) -> list[tuple[str, TaskState | None, str]]:
-    """Return each task of the project: its slug and its state, or None and why it cannot be read."""
-    tasks: list[tuple[str, TaskState | None, str]] = []
-    for slug in layers.work.names("task"):
-        try:
-            tasks.append((slug, Task(layers.only(f"task/{slug}")).now, ""))
-        except NotFound:
-            continue  # a scope that somebody keeps memories in, and no task
-        except MemsheafError as error:
-            tasks.append((slug, None, str(error)))
-    return tasks
+def list_tasks(layers: Sheaf) -> list[Memory]:
+    """Return the file TASK.md of each task of the project."""
+    files = (layers.only(f"task/{slug}").own.find(TASK_FILE) for slug in layers.work.names("task"))
+    return [memory for memory in files if memory]
 
 
 def make_slug(title: str) -> str:
@@ -460,13 +400,8 @@ def make_slug(title: str) -> str:
     return label or f"task-{sha256(title.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
 
 
-# TASK.md is a header with status, phase, iteration and trace id, and the sections Goal, Notes, and how it ended.
-
-
-def new_task(title: str, goal: str, *, phases: int, today: str, by: str) -> str:
-    """Return the text of a task that begins. Raises TextRefused, Refused."""
-    if not title:
-        raise TextRefused("a task needs a title")
+def new_task(title: str, goal: str, *, today: str, by: str) -> str:
+    """Return the text of a task that begins."""
     fields = {
         "name": title,
         "description": cut_bytes(one_line(goal, DESCRIPTION_LIMIT), DESCRIPTION_LIMIT) or title,
@@ -480,109 +415,57 @@ def new_task(title: str, goal: str, *, phases: int, today: str, by: str) -> str:
         "iteration": "1",
         "trace_id": str(uuid4()),
     }
-    if phases:
-        _require_phase(phases, MAX_PHASES)
-        fields["phases"] = str(phases)
     return join(fields, f"## Goal\n\n{lower_headings(goal) or title}\n\n## Notes\n")
 
 
-def read_task(text: str, slug: str) -> TaskState:
-    """Parse TASK.md. Raises BadHeader when its header is not that of a task."""
-    page = split(text)
-    why = page.problem
-    if not why and not page.head:
-        why = "there is none"
-    for name, (pattern, rule) in _HEADER_RULES.items():
-        if not why and not re.fullmatch(pattern, page.get(name)):
-            why = f"{name} has to be {rule}"
-    if why:
-        raise hinted(
-            BadHeader(f"task/{slug}/{TASK_FILE}", why), f"`memsheaf edit --scope task/{slug} {TASK_FILE}` opens it."
-        )
-    goal = find_section(page.body, "Goal", depth=2)
-    notes = find_section(page.body, "Notes", depth=2)
-    return TaskState(
-        title=page.get("name"),
-        goal=goal.text if goal else "",
-        status=page.get("status"),
-        phase=int(page.get("phase")),
-        phases=int(page.get("phases") or 0),
-        iteration=int(page.get("iteration")),
-        trace_id=page.get("trace_id"),
-        notes=[entry.text for entry in entries(notes)] if notes else [],
-    )
-
-
-def _section_lines(text: str) -> list[str]:
-    """Return the sections of a file, a line each."""
-    lines = []
-    for part in sections(text.replace("\r\n", "\n"), depth=2):
-        if part.level == 2:
-            below = part.text.removeprefix(_REASON_MARK).replace("\n\n", ": ")
-            lines.append(one_line(f"{part.title}: {below}", MAX_SUMMARY_LINE_CHARS))
-    return lines
-
-
-def _require_phase(phase: int, last: int) -> None:
-    """Raise Refused if there is no such phase; `last` is 0 when their number is unknown."""
-    last = last or MAX_PHASES
-    if not 1 <= phase <= last:
-        error = Refused(f"there is no phase {phase}: the phases are 1 to {last}")
-        raise hinted(error, "`memsheaf task status` shows the phases.")
+def _number(task: str, key: str, slug: str) -> int:
+    """Return a number of the header of TASK.md. Raises BadHeader."""
+    value = split(task).get(key)
+    if not re.fullmatch("[1-9][0-9]{0,8}", value):
+        why = f"{key} has to be a whole number, 1 or more"
+        hint = f"`memsheaf edit --scope task/{slug} {TASK_FILE}` opens it."
+        raise hinted(BadHeader(f"task/{slug}/{TASK_FILE}", why), hint)
+    return int(value)
 
 
 # verified.md is a Markdown table. A person may edit it, so it is read strictly: a row that cannot be read is an error
 # that names its line. To skip it would be to forget a regression.
 
-_TABLE_HEAD = "| id | description | first | last | status |\n|---|---|---|---|---|"
+_EMPTY_TABLE = "# Verified\n\n| id | description | first | last | status |\n|---|---|---|---|---|\n"
 _HEAD_LINE = r"(?i)\|\s*id\s*\|\s*description\s*\|\s*first\s*\|\s*last\s*\|\s*status\s*\||\|(?:\s*:?-+:?\s*\|){5}"
 _ID_PATTERN = r"[^\s|\\]{1,64}"
 _ROW_PATTERN = (
     rf"\|\s*({_ID_PATTERN})\s*\|\s*(\S(?:[^|]|(?<=\\)\|)*?)\s*"
-    rf"\|\s*({_NUMBER_PATTERN})\s*\|\s*({_NUMBER_PATTERN})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
+    r"\|\s*([1-9][0-9]{0,8})\s*\|\s*([1-9][0-9]{0,8})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
 )
 
 
-def _read_table(text: str) -> dict[int, VerifiedItem]:
-    """Return the items of a table by the number of their line, from 0. Raises TextRefused for an unreadable line."""
-    rows: dict[int, VerifiedItem] = {}
-    for number, line in enumerate(text.split("\n")):
+def read_items(text: str) -> list[VerifiedItem]:
+    """Return the items of a table. Raises TextRefused for an unreadable line."""
+    items: dict[str, VerifiedItem] = {}
+    for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if "|" not in line or re.fullmatch(_HEAD_LINE, line):
             continue
         row = re.fullmatch(_ROW_PATTERN, line)
-        if row is None or row[1] in [item.id for item in rows.values()]:
+        if row is None or row[1] in items:
             why = "is no row such as | login | One can log in | 1 | 3 | VERIFIED |, or its id stands there twice"
-            error = TextRefused(f"{VERIFIED_FILE}, line {number + 1} {why}")
+            error = TextRefused(f"{VERIFIED_FILE}, line {number} {why}")
             raise hinted(error, f"Fix it in {VERIFIED_FILE} of the task, with `memsheaf edit` or any editor.")
-        rows[number] = VerifiedItem(row[1], row[2].replace("\\|", "|"), int(row[3]), int(row[4]), row[5])
-    return rows
+        items[row[1]] = VerifiedItem(row[1], row[2].replace("\\|", "|"), int(row[3]), int(row[4]), row[5])
+    return list(items.values())
 
 
-def _with_item(text: str, item: VerifiedItem) -> str:
+def _with_item(table: str, item: VerifiedItem) -> str:
     """Return the table with an item in its row, or in a new one at the end; every other line as it was."""
-    end = "\r\n" if "\r\n" in text else "\n"
     description = item.description.replace("|", "\\|")
     row = f"| {item.id} | {description} | {item.first} | {item.last} | {item.status} |"
-    lines = text.rstrip().split(end)
-    numbers = {old.id: number for number, old in _read_table(text).items()}
-    if item.id in numbers:
-        lines[numbers[item.id]] = row
-    elif numbers:
-        lines.append(row)
-    else:
-        lines = [text.rstrip() or "# Verified", "", *_TABLE_HEAD.split("\n"), row]
-    return end.join([*lines, ""])
+    changed, count = re.subn(rf"(?m)^\s*\|\s*{re.escape(item.id)}\s*\|[^\r\n]*", lambda old: row, table)
+    return changed if count else f"{table.rstrip()}\n{row}\n"
 
 
-def require_id(given: str) -> str:
-    """Return an id as it is stored. Raises TextRefused."""
-    with suppress(TextRefused):
-        id = unicodedata.normalize("NFC", clean_field("id", given))
-        if re.fullmatch(_ID_PATTERN, id):
-            return id
-    error = TextRefused(f"the id {given[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
-    raise hinted(error, "Take one word, such as login or api-2.")
+def _blocking_first(item: VerifiedItem) -> tuple[bool, int]:
+    return item.status != REGRESSED, -item.last
 
 
 def _refused(why: str) -> TextRefused:
@@ -658,15 +541,11 @@ def read_event(text: str) -> dict[str, object]:
 def _encode_event(event: Mapping[str, object], trace_id: str) -> bytes:
     """Return the line of an event. Raises TextRefused, SecretFound."""
     try:
-        text = json.dumps(event, ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
+        text = json.dumps(event, allow_nan=False)  # ASCII: some programs take other characters for the end of a line
     except (TypeError, ValueError, RecursionError) as error:
         raise _refused_event(f"a value in it cannot be JSON: {error}") from None
-    if not text.isprintable():  # what some programs take for the end of a line is spelt out
-        text = json.dumps(event)
-        size = len(text)
-    if size >= MAX_EVENT_BYTES:
-        raise _refused_event(f"it is {size + 1} bytes long; {MAX_EVENT_BYTES} is the most: put the rest in a file")
+    if len(text) >= MAX_EVENT_BYTES:
+        raise _refused_event(f"it is {len(text) + 1} bytes long; {MAX_EVENT_BYTES} is the most: put it in a file")
     plain = json.dumps(event, ensure_ascii=False, indent=0).replace('\\"', '"').replace("\\n", "\n")
     for secret in find_secrets(plain):
         raise SecretFound(secret.kind, "the event")
