@@ -241,12 +241,11 @@ def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path
 # what goes out comes back
 
 
-@pytest.mark.parametrize("name", ["out.zip", "a folder"])
-def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
+def test_what_goes_out_comes_back_the_same(sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
     sheaf.put("sub folder/日本語.md", PLAIN.decode().replace("\n", "\r\n"))
     sheaf.put("free.md", "free text without a header", free=True)
     sheaf.write("Old", "D", "user", "x", path="bom.md")
-    target = str(tmp_path / name)
+    target = str(tmp_path / "out.zip")
 
     count = export({"": sheaf.own}, target).written
     with Sheaf.open("agent/other", settings=settings) as other:

@@ -61,6 +61,7 @@ VALUES_OF_INDEX = {
     "Match",
     "Page",
     "Row",
+    "RowCounts",
     "SHOWN_FROM",
     "SORTS",
     "asked_at",

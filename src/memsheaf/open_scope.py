@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import SequenceMatcher, unified_diff
 from functools import partial
 from itertools import islice, takewhile
-from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,10 +53,9 @@ from memsheaf.gates import (
 from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index import browse
-from memsheaf.index.browse import EVERYTHING, Filter, Place, RowCounts
+from memsheaf.index.browse import EVERYTHING, Filter, RowCounts
 from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
-from memsheaf.index.database import state_of as state_of_index
 from memsheaf.index.search import Index
 from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
@@ -66,11 +64,11 @@ from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
-from memsheaf.store.commit_queries import CommitSummary, find_version, read_commits, read_summaries, trail
+from memsheaf.store.commit_queries import CommitSummary, find_version, read_summaries, trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import SAME, alike, fact
-from memsheaf.worktree import bring_journal, committers, find_lost
+from memsheaf.worktree import bring_journal, find_lost
 
 if TYPE_CHECKING:
     from memsheaf.hub.replica import Replica
@@ -83,33 +81,13 @@ TOGETHER = ", together with "  # in a commit's reason, before what all commits o
 MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
-ROWS_PER_QUERY = 500
 MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
-MAX_NEW_MEMORIES = 20  # that an overview tells by name
 
 
 Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
 Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
-
-
-class NewMemory(NamedTuple):
-    """A memory that was added lately: when, and by whom."""
-
-    path: str
-    name: str
-    kind: str
-    at: str
-    by: str
-
-
-class ScopeCounts(NamedTuple):
-    """The number of memories of each kind, of those added lately, and the newest of these first."""
-
-    rows: RowCounts
-    added: int
-    new: Sequence[NewMemory]
 
 
 class OpenScope:
@@ -143,9 +121,7 @@ class OpenScope:
         self._is_team = not store.checkout  # where others write, they are its members
         self._prompt: tuple[tuple[object, ...], str] | None = None
         self._owners = browse.Owners()
-        self._counts: tuple[object, ScopeCounts] | None = None
         self._used_today: set[tuple[str, str]] = set()
-        self.commits = CommitLog(store, clock)
 
     @classmethod
     def open(
@@ -306,44 +282,18 @@ class OpenScope:
         likely = self.mark_shared(self.index.rows("line LIKE '%(changed by %'"))
         return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
 
-    def places(
-        self, wanted: Filter = EVERYTHING, sort: str = "path", limit: int = -1, offset: int = 0
-    ) -> tuple[Sequence[Place], int]:
-        """Return the places of some of the wanted memories, in an order of `SORTS`, and how many there are."""
-        if not wanted.text:
-            return self._sorted_places(wanted, sort, limit, offset)
-        matches = [match for match in self.matches(wanted.text, limit=MAX_MATCHES) if match.is_hit]
-        best = [Place(-match.score, match.row.path, match.row.version) for match in matches]
-        if wanted._replace(text="") != EVERYTHING:
-            trusted = [match.row.path for match in matches if wanted.trust in ("", match.row.trust)]
-            others = wanted._replace(trust="")
-            passed = self.index.query(lambda db: browse.places(db, others, "path", -1, 0, trusted))
-            paths = {place.path for place in passed}
-            best = [place for place in best if place.path in paths]
-        return best[offset : offset + limit], len(best)
-
-    def _sorted_places(self, wanted: Filter, sort: str, limit: int, offset: int) -> tuple[Sequence[Place], int]:
+    def select(self, wanted: Filter, sort: str) -> Sequence[tuple[str | float, Row]]:
+        """Return the wanted rows, each with what it is sorted by: the negative score if a text is wanted."""
         self.index.look()
-        ledger = self.ledger
-        if ledger is None or wanted.trust not in ("confirmed", "shared"):
-            return self.index.query(
-                lambda db: (browse.places(db, wanted, sort, limit, offset), browse.count_wanted(db, wanted))
-            )
-        sure = wanted._replace(trust="confirmed")
-        every = self.index.query(lambda db: browse.places(db, sure, sort, -1, 0))
-        shared = ledger.find_unknown((place.path, place.version) for place in every)
-        places = [place for place in every if (place.path in shared) == (wanted.trust == "shared")]
-        return places[offset : offset + limit], len(places)
-
-    def rows_of(self, places: Sequence[Place]) -> Sequence[Row]:
-        """Return the rows at some places, in that order; those that are gone meanwhile are left out."""
-        paths = [place.path for place in places]
-        rows: dict[str, Row] = {}
-        for start in range(0, len(paths), ROWS_PER_QUERY):
-            some = paths[start : start + ROWS_PER_QUERY]
-            marks = ", ".join("?" * len(some))
-            rows |= {row.path: row for row in self.index.rows(f"path IN ({marks})", *some)}
-        return self.mark_shared([rows[path] for path in paths if path in rows])
+        if wanted.text:
+            others = {row.path for _, row in self.select(wanted._replace(text=""), "path")}
+            matches = self.matches(wanted.text, limit=MAX_MATCHES, look=False)
+            return [(-match.score, match.row) for match in matches if match.is_hit and match.row.path in others]
+        # what is shared stands in the index as confirmed
+        stored = wanted._replace(trust="confirmed") if wanted.trust == "shared" else wanted
+        keyed = self.index.query(lambda db: browse.select(db, stored, sort))
+        rows = self.mark_shared([row for _, row in keyed])
+        return [(key, row) for (key, _), row in zip(keyed, rows, strict=True) if wanted.trust in ("", row.trust)]
 
     def record_drift(self, verdicts: Iterable[tuple[str, Version, bool]]) -> None:
         """Record which versions have a citation that does not hold any more, for `Filter.drifted`."""
@@ -439,25 +389,13 @@ class OpenScope:
         path = self.spell(path) if path else ""
         return [record for record in reversed(recall_records(self.state)) if not path or path in record.paths]
 
-    def counts(self, since: str) -> ScopeCounts:
-        """Count the memories, and those added since a day and still there; cached until the next write."""
+    def count_rows(self) -> RowCounts:
+        """Count the memories by what a person has to decide about them."""
         self.index.look()
-        state = since, self.index.query(state_of_index)
-        if self._counts is None or self._counts[0] != state:
-            added = {
-                step.path: commit
-                for commit in self.commits.since(since)
-                for step in commit.steps
-                if step.what == "added"
-            }
-            present = self.index.query(lambda db: browse.named_rows(db, added, memories=True))
-            newest = islice((path for path in added if path in present), MAX_NEW_MEMORIES)
-            new = [NewMemory(path, *present[path], added[path].at, added[path].by) for path in newest]
-            self._counts = state, ScopeCounts(self.index.query(browse.count_rows), len(present), new)
-        return self._counts[1]
+        return self.index.query(browse.count_rows)
 
-    def names(self, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
-        """Return the name and the type of each file, or of these as far as they are there, by path."""
+    def names(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return the name and the type of these files, as far as they are there, by path."""
         return self.index.query(lambda db: browse.named_rows(db, paths))
 
     # Prompt and catalog
@@ -472,7 +410,9 @@ class OpenScope:
             best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
             if others:
                 lines, waiting = self.index.lines(best)
-                rows = self.rows_of(theirs)
+                marks = ", ".join("?" * len(theirs))
+                shared = self.mark_shared(self.index.rows(f"path IN ({marks})", *theirs))
+                rows = sorted(shared, key=lambda row: theirs.index(row.path))
                 counts = owned, others, waiting
                 return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
         return self.index.catalog(max_bytes)
@@ -490,11 +430,9 @@ class OpenScope:
         return listing(entries, number, self.index.total(kind), PAGE_ROWS)
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
-        """Return who committed the text of these files, or saved it for the team, by path, as far as is known."""
+        """Return which member saved the text of these files for the team, by path, as far as is known."""
         files = {(row.path, row.version) for row in rows}
-        if self._is_team:
-            return browse.find_members(self.index, self.store, files)
-        return browse.find_authors(self.index, files, lambda asked: committers(self.root, asked))
+        return browse.find_members(self.index, self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """Return what a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by others."""
@@ -596,6 +534,13 @@ class OpenScope:
         """Return the commits after one, newest first; edits made outside are not looked for."""
         since = takewhile(lambda commit: commit.id != commit_id, self.store.history())
         return (commit._replace(scope=self.name) for commit in since)
+
+    def summaries(self, day: str) -> Sequence[CommitSummary]:
+        """Return the commits that changed memories since a day, newest first, without texts."""
+        self.index.look()
+        since = datetime.fromisoformat(day).astimezone(UTC).isoformat()
+        nothing: tuple[list[CommitSummary], bool] = [], False
+        return self.store.ask_journal(lambda journal: read_summaries(journal, since=since), nothing)[0]
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
@@ -1175,29 +1120,18 @@ def list_page(
     wanted: Filter = EVERYTHING,
     *,
     sort: str = "newest",
-    limit: int = 50,
+    limit: int | None = None,
     offset: int = 0,
 ) -> tuple[list[tuple[OpenScope, Row]], int]:
     """Return some of the wanted memories of all these scopes as if they were one, and how many there are.
 
     With a text they are in the order of their score, else sorted as `SORTS` has it; by path, scope after scope.
     """
-    places: list[tuple[OpenScope, Place]] = []
-    total = 0
-    for scope in scopes:
-        some, count = scope.places(wanted, sort, offset + limit, 0)
-        places += [(scope, place) for place in some]
-        total += count
-    if sort != "path":
-        places.sort(key=lambda pair: pair[1].path, reverse=sort == "oldest")
-        places.sort(key=lambda pair: pair[1].key, reverse=sort == "newest" and not wanted.text)
-    page = places[offset : offset + limit]
-    rows = {
-        (scope, row.path): row
-        for scope in {scope for scope, _ in page}
-        for row in scope.rows_of([place for where, place in page if where is scope])
-    }
-    return [(scope, rows[scope, place.path]) for scope, place in page if (scope, place.path) in rows], total
+    entries = [(key, scope, row) for scope in scopes for key, row in scope.select(wanted, sort)]
+    if wanted.text or sort != "path":
+        entries.sort(key=lambda entry: entry[0], reverse=sort == "newest" and not wanted.text)
+    page = entries[offset:][:limit]
+    return [(scope, row) for _, scope, row in page], len(entries)
 
 
 def _open_store(
@@ -1278,8 +1212,6 @@ def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
 
 # What commits did
 
-YEAR_SECONDS = 371 * 86_400.0  # 53 weeks
-
 
 class Blamed(NamedTuple):
     """One line of a memory and the commit it came with; an empty `commit` is older than the journal."""
@@ -1292,8 +1224,6 @@ class Blamed(NamedTuple):
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:
     """Show how one text became another, as `diff -u` does; "" when they are the same."""
-    from difflib import unified_diff
-
     lines = unified_diff(
         old.split("\n"), new.split("\n"), f"{path}  {labels[0]}", f"{path}  {labels[1]}", lineterm=""
     )
@@ -1301,174 +1231,36 @@ def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", 
 
 
 def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
-    """Say for each line of the present text which commit brought it. `commits` come newest first."""
-    from difflib import SequenceMatcher
+    """Say for each line of the present text which commit brought it. `commits` come newest first.
 
-    past = list(commits)
-    texts = {r.after: r.new for commit in past for r in commit.revisions if r.new is not None}
-    lines = text = _lines(present.encode())
-    owners: list[Commit | None] = [None] * len(lines)
-    open_lines = {number: number for number in range(len(lines))}  # line of the version at hand -> present line
-    begun = {commit.id: {r.path: r.before for r in commit.revisions} for commit in past}
-    undone: set[str] = set()
-    for commit in past:
-        if commit.id in undone:
-            continue
-        if commit.undoes and begun.get(commit.undoes) == {r.path: r.after for r in commit.revisions}:
-            undone.add(commit.undoes)  # together they changed nothing
-            continue
-        for revision in commit.revisions:
-            known = revision.old if revision.old is not None else texts.get(revision.before)
-            if known is None and revision.before:  # past retention: nobody knows what this commit brought
-                return _blamed(lines, owners)
-            older = _lines(known)
-            kept: dict[int, int] = {}
-            for block in SequenceMatcher(None, older, text, autojunk=False).get_matching_blocks():
-                for step in range(block.size):
-                    if block.b + step in open_lines:
-                        kept[block.a + step] = open_lines.pop(block.b + step)
-            for number in open_lines.values():
-                owners[number] = commit
-            open_lines, text = kept, older
-    return _blamed(lines, owners)
-
-
-def _blamed(lines: Sequence[str], owners: Sequence[Commit | None]) -> list[Blamed]:
+    The versions are gone through from the oldest on: a line that stays keeps its commit. Where a version comes back,
+    as by an undo, its lines have the commits that they had then. A line is nobody's if it is older than the texts
+    that are kept.
+    """
+    owners: list[Commit | None] = []
+    lines: list[str] = []
+    known = {ABSENT: (lines, owners)}  # by version
+    for commit in reversed(list(commits)):
+        for step in commit.revisions:
+            if step.old is not None and step.before not in known:
+                lines = _lines(step.old)
+                known[step.before] = lines, [None] * len(lines)
+            if step.new is None or step.after in known:
+                continue
+            lines = _lines(step.new)
+            owners = [commit if step.before in known else None] * len(lines)
+            older, older_owners = known.get(step.before, known[ABSENT])
+            for block in SequenceMatcher(None, older, lines, autojunk=False).get_matching_blocks():
+                owners[block.b : block.b + block.size] = older_owners[block.a : block.a + block.size]
+            known[step.after] = lines, owners
+    wanted = _lines(present.encode())
+    owners = next((owners for lines, owners in reversed(known.values()) if lines == wanted), [None] * len(wanted))
     return [
         Blamed(line, owner.id, owner.at, owner.by) if owner else Blamed(line, "", "", "")
-        for line, owner in zip(lines, owners, strict=True)
+        for line, owner in zip(wanted, owners, strict=True)
     ]
 
 
 def _lines(data: bytes | None) -> list[str]:
     lines = (data or b"").decode("utf-8", "replace").split("\n")
     return lines if lines[-1] else lines[:-1]
-
-
-_VERBS = {"extraction": {"added": "learned"}, "import": {"added": "imported"}}
-NAMED = 2  # memories that a sentence names; more are counted
-
-
-def names_in(commit: Commit) -> dict[str, tuple[str, str]]:
-    """The name and the type of each memory of a commit, by path, as far as its text is known."""
-    found = {}
-    for revision in commit.revisions:
-        data = revision.new if revision.new is not None else revision.old
-        memory = parse(revision.path, data) if data is not None else None
-        if memory:
-            found[revision.path] = memory.name, memory.type
-    return found
-
-
-def tell_commit(commit: CommitSummary, names: Mapping[str, str], undone: CommitSummary | None = None) -> str:
-    """What a commit did, as the rest of a sentence that begins with who did it.
-
-    >>> from memsheaf.store.commit_queries import CommitStep
-    >>> step = CommitStep("user_tabs.md", "", "5f", True)
-    >>> tell_commit(CommitSummary("a1", "", "user", "", "", (step,)), {"user_tabs.md": "Prefers tabs"})
-    "added 'Prefers tabs'"
-    >>> tell_commit(CommitSummary("a1", "", "extraction", "", "", (step,) * 3), {})
-    'learned 3 memories'
-    """
-    if commit.undoes and undone and undone.undoes:
-        return f"undid an undo: {_tell_steps(commit, names)}"
-    if commit.undoes and undone:
-        return f"undid: {tell_commit(undone, names)}"
-    if commit.undoes:
-        return f"undid a change: {_tell_steps(commit, names)}"
-    retired = [step for step in commit.steps if not step.after]
-    others = [step for step in commit.steps if step.after]
-    if commit.by == "consolidation" and retired and len(others) == 1:
-        count = len(retired) + (others[0].what == "changed")
-        return f"merged {count} memories into {_quoted(others[0].path, names)}"
-    return _tell_steps(commit, names)
-
-
-def _tell_steps(commit: CommitSummary, names: Mapping[str, str]) -> str:
-    verbs = _VERBS.get(commit.by, {})
-    parts = []
-    for what in ("added", "changed", "removed"):
-        paths = [step.path for step in commit.steps if step.what == what]
-        if paths:
-            few = " and ".join(_quoted(path, names) for path in paths) if len(paths) <= NAMED else ""
-            parts.append(f"{verbs.get(what, what)} {few or f'{len(paths):,} memories'}")
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def _quoted(path: str, names: Mapping[str, str]) -> str:
-    return f"'{names.get(path) or path}'"
-
-
-def find_undone(commits: Iterable[CommitSummary]) -> set[str]:
-    """The ids of the commits that were undone, and not redone since. `commits` come newest first."""
-    undone: set[str] = set()
-    for commit in commits:
-        if commit.undoes and commit.id not in undone:
-            undone.add(commit.undoes)
-    return undone
-
-
-class CommitLog:
-    """The commits of a scope in the last year, newest first, without texts; read again when there are new ones."""
-
-    def __init__(self, store: FolderStore, clock: Callable[[], float]) -> None:
-        self._store = store
-        self._clock = clock
-        self._guard = Lock()
-        self._last = ""
-        self._commits: list[CommitSummary] = []
-
-    def commits(self) -> Sequence[CommitSummary]:
-        """Return the commits that changed memories."""
-        with self._guard:
-            last = self._store.last_id()
-            if last != self._last or not last:
-                since = datetime.fromtimestamp(self._clock() - YEAR_SECONDS, UTC).isoformat()
-                known = self._commits[0].id if self._commits else ""
-                nothing: tuple[list[CommitSummary], bool] = [], False
-                new, is_known = self._store.ask_journal(
-                    lambda journal: read_summaries(journal, after=known, since=since), nothing
-                )
-                self._commits = [*new, *self._commits] if is_known else new
-                self._last = last
-            return self._commits
-
-    def since(self, day: str) -> Iterator[CommitSummary]:
-        """Yield the commits from a day on."""
-        return takewhile(lambda commit: local_day(commit.at) >= day, self.commits())
-
-    def days(self) -> Mapping[str, Counter[str]]:
-        """Return how many commits each local day had, by author."""
-        days: dict[str, Counter[str]] = {}
-        for commit in self.commits():
-            days.setdefault(local_day(commit.at), Counter())[commit.by] += 1
-        return days
-
-    def undo_states(self) -> dict[str, str]:
-        """Return by id `undone`, `can be undone`, `changed since`, or `too old` when the texts are gone."""
-        commits = self.commits()
-        undone = find_undone(commits)
-        newest: dict[str, Version] = {}
-        states = {}
-        for commit in commits:
-            for step in commit.steps:
-                newest.setdefault(step.path, step.after)
-            if commit.id in undone:
-                states[commit.id] = "undone"
-            elif any(newest[step.path] != step.after for step in commit.steps):
-                states[commit.id] = "changed since"
-            else:
-                states[commit.id] = "can be undone" if all(step.has_text for step in commit.steps) else "too old"
-        return states
-
-    def find(self, ids: Collection[str]) -> dict[str, Commit]:
-        """Return these commits with their texts, as far as they are there."""
-        return self._store.ask_journal(lambda journal: read_commits(journal, ids), {})
-
-
-def local_day(at: str) -> str:
-    """The day of a moment in UTC, as clocks here have it; "" for what is no moment."""
-    try:
-        return datetime.fromisoformat(at).astimezone().date().isoformat()
-    except (ValueError, OverflowError):
-        return ""

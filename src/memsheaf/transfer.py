@@ -1,6 +1,6 @@
 """Export, import and erasure: how memories leave this machine and come in.
 
-An export writes a folder or a zip; an import also reads the tar archives that earlier versions wrote. The layout is
+An export writes a zip; an import also reads a folder, and the tar archives that earlier versions wrote. The layout is
 that of a project's folder, with the journals in `.history/`; an archive of several scopes has a folder for each.
 Names in an archive are hostile until checked, sizes are capped before a byte is unpacked, modes and links are not
 taken over.
@@ -13,7 +13,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import stat
 import struct
 import tarfile
@@ -252,30 +251,27 @@ def select_steps(past: Iterable[Commit], present: Collection[str], names: Mappin
 # Export
 
 
-def export(
-    scopes: Mapping[str, OpenScope], target: str, *, history: bool = False, only: Collection[str] = ()
-) -> Exported:
-    """Write every file of every scope, or `only` some of a single one, to a new zip or folder.
+def export(scopes: Mapping[str, OpenScope], target: str, *, history: bool = False) -> Exported:
+    """Write every file of every scope to a new zip; with `history` also the journals.
 
-    Each scope is in the folder by which it is named here; "" for a single one. With `history` also the journals.
-    Files that cannot be read whole are left out and named. Those that others wrote are listed for whoever imports it.
+    Each scope is in the folder by which it is named here; "" for a single one. Files that cannot be read whole are
+    left out and named. Those that others wrote are listed for whoever imports it.
 
     Raises:
-        Refused: the target exists already.
+        Refused: the target exists already, or its name does not end in .zip.
         StoreFailed: it cannot be written.
     """
     files: list[tuple[str, bytes]] = []
     left_out: list[tuple[str, str]] = []
     for folder, scope in scopes.items():
-        places = _locations(scope)
         missing: list[tuple[str, str]] = []
-        for name, data in _list_outgoing(places, history, missing, only):
+        for name, data in _list_outgoing(_locations(scope), history, missing):
             files.append((inside(folder, name), data))
         left_out += [(inside(folder, path), why) for path, why in missing]
     count = len(files)
     if "" not in scopes:
         files.append(BACKUP_README)
-    write_archive(target, files)
+    _write_zip(target, sorted(files))
     return Exported(count, tuple(left_out))
 
 
@@ -297,71 +293,43 @@ def list_shared(places: Locations) -> list[str]:
     return shared
 
 
-def _list_outgoing(
-    places: Locations, history: bool, left_out: list[tuple[str, str]], only: Collection[str]
-) -> Iterator[tuple[str, bytes]]:
-    for root in [""] if only else list_roots(places.source):
+def _list_outgoing(places: Locations, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    for root in list_roots(places.source):
         store = places.open_source(root)
         files, unfit = list_files(store)
-        if only:
-            for path in set(only) - files.keys():
-                why = dict(unfit).get(path)
-                raise PathRefused(path, why) if why else NotFound(path)
-            files = {path: files[path] for path in only}
-        else:
-            left_out += [(inside(root, path), why) for path, why in unfit]
+        left_out += [(inside(root, path), why) for path, why in unfit]
         yield from ((inside(root, path), data) for path, data in files.items())
         if history:
             if lines := [encode(commit, "") for commit in store.history()]:
                 yield inside(root, SEGMENT_PATH), b"".join(reversed(lines))
             if stones := to_lines(store.buried_all()):
                 yield inside(root, TOMBSTONES_PATH), stones
-    if shared := [path for path in list_shared(places) if not only or path in only]:
+    if shared := list_shared(places):
         yield SHARED_LIST, json.dumps(shared, ensure_ascii=False).encode()
 
 
-def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write memories to a new `.zip` or folder, the same bytes for the same memories.
-
-    Raises:
-        Refused: the target exists already, or has the name of a tar archive.
-        StoreFailed: it cannot be written; nothing of it is left behind.
-    """
-    why = "no tar archive is written" if target.endswith((".tar", ".tar.gz", ".tgz")) else ""
+def _write_zip(target: str, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write a new archive, the same bytes for the same files. If that fails, nothing of it is left behind."""
+    why = "" if target.endswith(".zip") else f"{target!r} does not end in .zip"
     if os.path.lexists(target):
         why = f"{target!r} exists already"
     if why:
-        raise hinted(Refused(why), "Choose a name that is not there yet, of a folder or a .zip file.")
-    part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
-    write = _write_zip if target.endswith(".zip") else _write_folder
+        raise hinted(Refused(why), "Choose a name that is not there yet, of a .zip file.")
+    part = f"{target}.part-{os.urandom(4).hex()}"
     try:
-        write(part, sorted(files))
+        with ZipFile(part, "x") as archive:
+            for path, data in files:
+                info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+                # what packs too well, as a journal of one text over and over, would look like a bomb
+                is_bomb = len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
+                info.compress_type = ZIP_STORED if is_bomb else ZIP_DEFLATED
+                info.external_attr = 0o600 << 16
+                archive.writestr(info, data)
         os.rename(part, target)
     except OSError as error:
-        shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):
-            os.unlink(part)  # an archive is a file
+            os.unlink(part)
         raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
-
-
-def _write_zip(target: str, files: Iterable[tuple[str, bytes]]) -> None:
-    with ZipFile(target, "x") as archive:
-        for path, data in files:
-            info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            # what packs too well, as a journal of one text over and over, would look like a bomb to `read_archive`
-            is_bomb = len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
-            info.compress_type = ZIP_STORED if is_bomb else ZIP_DEFLATED
-            info.external_attr = 0o600 << 16
-            archive.writestr(info, data)
-
-
-def _write_folder(target: str, files: Iterable[tuple[str, bytes]]) -> None:
-    os.mkdir(target, 0o700)
-    for path, data in files:
-        place = os.path.join(target, path)
-        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-        with open(place, "xb") as file:
-            file.write(data)
 
 
 # Reading archives
@@ -1073,7 +1041,7 @@ def _search_traces(
     copy = os.path.join(state.folder, COPY)
     if why := find_in_bare(copy, pieces):
         search.left.append(f"{os.path.relpath(copy, store.root)} ({why})")
-    git = find_in_checkout(store.checkout, store.root, pieces) if store.checkout else []
+    git = find_in_checkout(store.checkout, pieces) if store.checkout else []
     return Proof(
         erased.path,
         erased.names,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -44,7 +43,6 @@ from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.text.neutralize import plain_name
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 20_000
@@ -52,7 +50,6 @@ MAX_DEPTH = 40
 MAX_ANSWER_BYTES = 64 << 20
 MAX_NAMED_OBJECTS = 20  # of those with an erased text
 QUESTION_SECONDS = 2.0
-PROMPT_SECONDS = 0.5  # somebody waits for a prompt
 SEARCH_SECONDS = 15.0  # for all of a repository
 TREE_RECORD = "tree"
 MAX_RECORDED_ENTRIES = 16
@@ -63,7 +60,6 @@ _QUIET = [
 ]
 _LIST = ["ls-files", "-z", "-t", "--stage", "--cached", "--others", "--deleted", "--exclude-standard"]
 _GREP = ["grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column"]
-_LOG = ["log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only"]
 _ALL_LOG = ["log", "HEAD", "--branches", "--remotes", "--tags", "-z", "--format=", "--name-only", "--no-renames"]
 _OBJECTS = [
     *("cat-file", "--batch-all-objects", "--unordered", "--buffer"),
@@ -199,24 +195,6 @@ class WorkingTree:
         return files, True
 
 
-def committers(root: str, files: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return who last committed these files (path, version) of a folder, "" for none; {} without an answer."""
-    tree = around(root)
-    git = _Git.at(tree)
-    below = _relative(os.path.realpath(root), tree)
-    places = {file: f"{below}/{file[0]}" for file in files}
-    wanted = [f":(top,literal){place}" for place in places.values()]
-    answer = git.ask(*_LOG, "-n", "2000", "--", *wanted, seconds=PROMPT_SECONDS) if git else None
-    if answer is None:
-        return {}
-    authors: dict[str, str] = {}
-    for commit in answer.split("\1"):
-        who, *names = commit.split("\0")
-        for name in names:
-            authors.setdefault(name.lstrip("\n"), plain_name(who))
-    return {file: authors.get(place, "") for file, place in places.items()}
-
-
 class _Git:
     """Git, asked about one working tree, and kept from running anything it finds there."""
 
@@ -347,8 +325,8 @@ def bring_journal(store: FolderStore) -> None:
         store.bring_journal()
 
 
-def find_in_checkout(checkout: str, root: str, pieces: Collection[bytes]) -> list[str]:
-    """Return where git still has a piece of these texts: commits, other objects, the working tree."""
+def find_in_checkout(checkout: str, pieces: Collection[bytes]) -> list[str]:
+    """Return where git still has a piece of these texts: commits, and other objects."""
     git = _Git.at(checkout)
     if git is None:
         return ["git's history, which was not searched: there is no git to ask"]
@@ -367,15 +345,6 @@ def find_in_checkout(checkout: str, root: str, pieces: Collection[bytes]) -> lis
             places[f"git's commit {commit}"] = None
         if not commits:
             places[f"git's object {name[:12]}, in no commit"] = None
-    until = time.monotonic() + SEARCH_SECONDS
-    with WorkingTree.open(checkout, memories=root) as tree:
-        for path in tree.files():
-            text = b"\n".join(tree.lines(path) or ())
-            if any(piece in text for piece in pieces):
-                places[f"the working tree: {path}"] = None
-            if time.monotonic() > until:
-                places["the working tree, which was not searched to the end"] = None
-                break
     return list(places)
 
 

@@ -86,7 +86,7 @@ def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: She
             layers.only("user").own.move([(path, "")], team.own)
         with pytest.raises(NotWorth):
             team.write("Coffee", "which coffee", "user", "They drink no coffee.")
-        export({"": layers.only("user").own}, exported := f"{layers.settings.home}/exported")
+        export({"": layers.only("user").own}, exported := f"{layers.settings.home}/exported.zip")
         assert [why for _, why in take_in(team.own, exported).refused if "about one person" in why]
         assert (team.list(), len(layers.only("user").list())) == ([], 1)
         layers.only("project").own.move([(tabs, "")], team.own)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from memsheaf.index.database import Embedding, Row
     from memsheaf.recall.recall import Candidate, Recall
 
-EVERY = 1 << 31  # rows
 NONE: Mapping[Ref, str] = MappingProxyType({})
 _NUMBERS = ("score", "likely", "common", "near")
 CANDIDATES = 12  # that `why` lists for people
@@ -53,7 +52,7 @@ def list_(call: Call) -> int:
     options = call.options
     wanted = Filter(kind=options.type or "", trust="unconfirmed" if options.unconfirmed else "")
     with call.memory() as memory:
-        rows = [row for _, row in list_page(memory.open_scopes(), wanted, limit=EVERY)[0]]
+        rows = [row for _, row in list_page(memory.open_scopes(), wanted)[0]]
         notices = [] if options.paths and not call.console.json else memory.notices()
         narrowed = f" of type {options.type!r}" if options.type else ""
         narrowed += " that are unconfirmed" if options.unconfirmed else ""

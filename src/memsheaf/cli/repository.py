@@ -188,8 +188,8 @@ def _prepare(checkout: str) -> bool:
 def trust(call: Call) -> int:
     """Show the memory that came with this repository, and use it once you accept it.
 
-    It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories with who committed
-    them. Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on,
+    It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories.
+    Accepting is recorded on this machine, never in the repository: the folder .memory is used from then on,
     and the two files are loaded in the version that was shown; when they change, look again. What others committed
     stays listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
     --memories for all). Files of tasks, sessions and logs are counted; what a task or a session has is shown and
@@ -224,13 +224,12 @@ def trust(call: Call) -> int:
     own = settings._replace(project=root)
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         found = [row for row in sheaf.list() if row.state in ("ok", "free")]
-        by = sheaf.own.committers(found)
         loaded, rows = _loaded_apart(sheaf, found)
         layers = _count_layers(settings, root) if scope == "project" else {}
         before = is_accepted(settings.home, checkout)
         if not console.json:
             call.answer(None, f"{sheaf.root}: {plural(len(rows), 'memory', 'memories')}")
-            call.answer(None, _shown_lines(loaded, rows, by, owners, layers))
+            call.answer(None, _shown_lines(loaded, rows, {}, owners, layers))
         accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         if accepted:
             _refuse_journals(call, checkout, root)
@@ -247,7 +246,7 @@ def trust(call: Call) -> int:
             "accepted": accepted or before,
             "owners": owners,
             "files": {memory.path: memory.text for memory in loaded},
-            "memories": [{**pick(row, _FIELDS), "by": by.get(row.path, "")} for row in rows],
+            "memories": [pick(row, _FIELDS) for row in rows],
             "layers": layers,
             "private": {"root": private, "memories": waiting},
         },
@@ -268,7 +267,7 @@ def _trust_team(call: Call) -> int:
         loaded, rows = _loaded_apart(sheaf, found)
         if not console.json:
             call.answer(None, f"{sheaf.scope}: {plural(len(rows), 'memory', 'memories')} of other members")
-            call.answer(None, _shown_lines(loaded, rows, by, [], {}, verb="saved"))
+            call.answer(None, _shown_lines(loaded, rows, by, [], {}))
         accepted = bool(found) and (
             options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         )
@@ -309,14 +308,12 @@ def _shown_lines(
     by: Mapping[str, str],
     owners: list[int],
     layers: dict[str, int],
-    *,
-    verb: str = "committed",
 ) -> Iterator[str]:
-    """What a person is shown of a folder before it is accepted."""
+    """What a person is shown of a folder before it is accepted; `by` says who saved what for a team."""
     if owners:
         yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
     for memory in loaded:
-        author = f", {verb} by {by[memory.path]}" if by.get(memory.path) else ""
+        author = f", saved by {by[memory.path]}" if by.get(memory.path) else ""
         yield f"\n{memory.path}{author}, loaded into every prompt:"
         yield from (f"  | {line}" for line in memory.text.rstrip("\n").split("\n"))
     if rows:

@@ -85,7 +85,7 @@ def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
     commands = _commands(call, agent, screen, web)
     repl = Repl(agent, screen, stdin, commands)
-    counts = [(scope.name, scope.places(limit=1)[1]) for scope in agent.memory.layers.open_scopes()]
+    counts = [(scope.name, len(scope.list())) for scope in agent.memory.layers.open_scopes()]
     for line in render_greeting(agent, counts):
         screen.note(line)
     if call.options.resume:

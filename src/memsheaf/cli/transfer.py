@@ -26,11 +26,11 @@ SAMPLES = 3  # memories of a scope and type that are shown before an import
 
 
 @takes(
-    Argument("target", "a new folder, or a new file in .zip", "TARGET", required=True),
+    Argument("target", "a new file in .zip", "TARGET", required=True),
     Argument("--history", "also the journals: what each file was before, and what was forgotten"),
 )
 def export(call: Call) -> int:
-    """Write all your memories, or those of one scope, to a new archive or folder.
+    """Write all your memories, or those of one scope, to a new archive.
 
     Without --scope all of them are in it: yours, those of every project with its tasks, sessions and daily log, of
     agents and teams, each scope in a folder. The answer says what is in it, and `memsheaf import` reads it back. The
@@ -40,7 +40,7 @@ def export(call: Call) -> int:
     examples:
       memsheaf export backup.zip --history
       memsheaf export --scope project project.zip
-      memsheaf export --scope user ./memories
+      memsheaf export --scope user mine.zip
     """
     target, options = call.options.target, call.options
     with ExitStack() as stack, call.console.waiting("exporting"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
-from memsheaf.index.database import HIDDEN, LISTED, RANK_ORDER, UNUSABLE, state_of, writing
+from memsheaf.index.database import HIDDEN, LISTED, RANK_ORDER, ROW_COLUMNS, UNUSABLE, Row, state_of, to_row, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
@@ -22,13 +22,13 @@ _HAS_DRIFTED = "(path, version) IN (SELECT path, version FROM drift WHERE state)
 _IS_SOUND = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
 
 SORTS = {
-    "newest": ("updated || char(9) || time", "updated DESC, time DESC, path"),
-    "oldest": ("updated || char(9) || time", "updated, time, path DESC"),
-    "name": ("lower(name)", "lower(name), path"),
-    "type": ("kind || char(9) || lower(name)", "kind || char(9) || lower(name), path"),
-    "path": ("path", "path"),
+    "newest": "updated || char(9) || time",
+    "oldest": "updated || char(9) || time",
+    "name": "lower(name)",
+    "type": "kind || char(9) || lower(name)",
+    "path": "path",
 }
-"""Orders of a list: what is compared, and how."""
+"""Orders of a list: what is compared."""
 
 File = tuple[str, Version]
 
@@ -53,28 +53,11 @@ class Filter(NamedTuple):
 EVERYTHING = Filter()
 
 
-class Place(NamedTuple):
-    """A row in its order: what it is sorted by, its path and version."""
-
-    key: str | float
-    path: str
-    version: Version
-
-
-def places(
-    db: sqlite3.Connection, wanted: Filter, sort: str, limit: int, offset: int, among: Collection[str] | None = None
-) -> list[Place]:
-    """Return some of the rows that are wanted, in their order; with `among` only these."""
-    where, values = _where(wanted, among)
-    key, order = SORTS[sort]
-    sql = f"SELECT {key}, path, version FROM entry WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
-    return [Place(*row) for row in db.execute(sql, (*values, limit, offset))]
-
-
-def count_wanted(db: sqlite3.Connection, wanted: Filter) -> int:
-    """Return how many rows are wanted."""
+def select(db: sqlite3.Connection, wanted: Filter, sort: str) -> list[tuple[str, Row]]:
+    """Return the rows that are wanted, each with what it is sorted by, in the order of the paths."""
     where, values = _where(wanted)
-    return int(db.execute(f"SELECT count(*) FROM entry WHERE {where}", values).fetchone()[0])
+    sql = f"SELECT {SORTS[sort]}, {ROW_COLUMNS} FROM entry WHERE {where} ORDER BY path"
+    return [(key, to_row(row)) for key, *row in db.execute(sql, values)]
 
 
 def set_drift(db: sqlite3.Connection, found: Iterable[tuple[str, Version, bool]]) -> None:
@@ -84,7 +67,7 @@ def set_drift(db: sqlite3.Connection, found: Iterable[tuple[str, Version, bool]]
         db.executemany("INSERT OR REPLACE INTO drift VALUES (?, ?, ?)", found)
 
 
-def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, Sequence[str]]:
+def _where(wanted: Filter) -> tuple[str, Sequence[str]]:
     condition = "version <> ''"
     values: list[str] = []
     if wanted.kind == "other":
@@ -106,9 +89,6 @@ def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, S
         condition += " AND pinned = 1"
     if wanted.drifted:
         condition += f" AND {_HAS_DRIFTED}"
-    if among is not None:
-        condition += f" AND path IN ({', '.join('?' * len(among))})"
-        values += among
     return condition, [value.encode("utf-8", "replace").decode() for value in values]
 
 
@@ -134,9 +114,9 @@ class Owners:
 
     def __init__(self) -> None:
         self._state: object = None
-        self._divided: tuple[list[str], list[Place], int, int] = [], [], 0, 0
+        self._divided: tuple[list[str], list[str], int, int] = [], [], 0, 0
 
-    def divide(self, db: sqlite3.Connection, ledger: TrustLedger) -> tuple[list[str], list[Place], int, int]:
+    def divide(self, db: sqlite3.Connection, ledger: TrustLedger) -> tuple[list[str], list[str], int, int]:
         """Return own memories and those of others, as many as a catalog has room for, and how many there are of each.
 
         The best come first.
@@ -144,62 +124,47 @@ class Owners:
         state = state_of(db), ledger.stamp
         if state != self._state:
             sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
-            rows = [Place(*row) for row in db.execute(sql)]
-            unknown = ledger.find_unknown((row.path, row.version) for row in rows)
-            theirs = [row for row in rows if row.path in unknown]
-            own = [row for row in rows if row.path not in unknown]
-            pinned = [row.path for row in own if row.key]
-            others = [row.path for row in own if not row.key]
+            rows = db.execute(sql).fetchall()
+            unknown = ledger.find_unknown((path, version) for _, path, version in rows)
+            theirs = [path for _, path, _ in rows if path in unknown]
+            own = [(is_pinned, path) for is_pinned, path, _ in rows if path not in unknown]
+            pinned = [path for is_pinned, path in own if is_pinned]
+            others = [path for is_pinned, path in own if not is_pinned]
             best = pinned[:MAX_PINNED] + others[:MAX_LINES]
             self._state = state
             self._divided = best, theirs[:SHARED_LINES], len(own), len(theirs)
         return self._divided
 
 
-def named_rows(
-    db: sqlite3.Connection, paths: Collection[str] | None = None, *, memories: bool = False
-) -> dict[str, tuple[str, str]]:
-    """Return the name and the type of each file, or of these as far as they are there, by path; or of memories."""
-    condition = _IS_SOUND if memories else "version <> ''"
-    if paths is None:
-        rows = db.execute(f"SELECT path, name, kind FROM entry WHERE {condition}")
-        return {path: (name, kind) for path, name, kind in rows}
-    sql = f"SELECT name, kind FROM entry WHERE path = ? AND {condition}"
+def named_rows(db: sqlite3.Connection, paths: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Return the name and the type of these files, as far as they are there, by path."""
+    sql = "SELECT name, kind FROM entry WHERE path = ? AND version <> ''"
     return {path: row for path in paths for row in db.execute(sql, (path,))}
 
 
-def find_authors(index: Index, files: set[File], ask: Callable[[set[File]], Mapping[File, str]], /) -> dict[str, str]:
-    """Return who committed or saved these versions of files, by path, as far as `ask` can tell.
+def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:
+    """Return which member of a team saved these versions of files, by path, as the journal has it.
 
-    Its answer, "" for nobody, stays with the row of a file as long as that has this text and its commit is done.
+    The answer, "" for nobody, stays with the row of a file as long as that has this text and its commit is done.
     """
     sql = "SELECT author FROM entry WHERE path = ? AND version = ? AND author IS NOT NULL"
     known = index.query(lambda db: {file: who for file in files for (who,) in db.execute(sql, file)})
     if unknown := files - known.keys():
-        answers = {file: who.encode("utf-8", "replace").decode() for file, who in ask(unknown).items()}
+        nobody: dict[File, str] = {}
+        asked = store.ask_journal(lambda journal: commit_authors(journal, unknown), nobody)
+        answers = {file: asked.get(file, "").encode("utf-8", "replace").decode() for file in unknown}
         index.query(lambda db: _put_authors(db, answers))
-        known |= {file: answers[file] for file in unknown if file in answers}
-    return {path: who for (path, _), who in known.items() if who}
+        known |= answers
+    members = {}
+    for (path, _), by in known.items():
+        # others are named in the journal; the rest was saved by this member, maybe elsewhere
+        by = by[1:] if by.startswith(OTHERS) else by and getattr(store, "member", "")
+        if name := plain_name(by):
+            members[path] = name
+    return members
 
 
 def _put_authors(db: sqlite3.Connection, authors: Mapping[File, str]) -> None:
     sql = "UPDATE entry SET author = ? WHERE path = ? AND version = ? AND pending = 0"
     with writing(db):
         db.executemany(sql, [(who, *file) for file, who in authors.items()])
-
-
-def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:
-    """Return which member of a team saved these versions of files, by path, as the journal has it."""
-    nobody: dict[File, str] = {}
-
-    def ask(unknown: set[File]) -> dict[File, str]:
-        asked = store.ask_journal(lambda journal: commit_authors(journal, unknown), nobody)
-        return dict.fromkeys(unknown, "") | asked
-
-    members = {}
-    for path, by in find_authors(index, files, ask).items():
-        # others are named in the journal; the rest was saved by this member, maybe elsewhere
-        name = plain_name(by[1:] if by.startswith(OTHERS) else getattr(store, "member", ""))
-        if name:
-            members[path] = name
-    return members

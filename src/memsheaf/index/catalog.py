@@ -215,20 +215,14 @@ def apart(
     The best of both are given; `counts` tells how many there are of each, and how many are unconfirmed.
     """
     owned, others, waiting = counts
+    whom, came, more = "this repository", "came with the repository", "came with the repository"
     if team:
-        whom, came, verb, more = "other members", "other members saved", "saved", "of theirs"
-    else:
-        whom, came, verb, more = (
-            "this repository",
-            "came with the repository",
-            "committed",
-            "came with the repository",
-        )
+        whom, came, more = "other members", "other members saved", "of theirs"
     lines = []
     for row in sorted(map(Row.masked, shared), key=lambda row: row.path):
         text = row.problem or row.description
         if committer := committers.get(row.path):
-            text = f'({verb} by "{committer}") {text}'
+            text = f'(saved by "{committer}") {text}'
         lines.append(line_text(row.name, row.path, text))
     group = cut_bytes("\n".join(lines), min(SHARED_BYTES, max_bytes // 4)).split("\n")
     if group != lines[: len(group)]:

@@ -143,15 +143,14 @@ def share_out(budget: int, sizes: Sequence[int]) -> list[int]:
 
 
 def caveats(memory: Memory, who: str = "", *, team: bool = False) -> list[str]:
-    """Return what a reader must know of a memory's origin; `who` committed it, or saved it for a team, if known."""
+    """Return what a reader must know of a memory's origin; `who` saved it for a team, if known."""
     notes = []
     if memory.trust == "unconfirmed":
         notes.append("unconfirmed: it came from a tool, a page or another program, and no person has vouched for it")
     if memory.shared:
-        if who:
-            origin = f'{"saved" if team else "committed"} by "{who}"'
-        else:
-            origin = "saved by another member" if team else "it came with the repository"
+        origin = "it came with the repository"
+        if team:
+            origin = f'saved by "{who}"' if who else "saved by another member"
         notes.append(f"shared: {origin}; not the user's word")
     if memory.changed_by not in ("", "user"):
         notes.append(f"changed by {memory.changed_by}, and no person has looked at that")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
 from markupsafe import Markup
 from starlette.responses import Response
 
+from memsheaf.index.browse import RowCounts
 from memsheaf.index.search import asked_at
 from memsheaf.learn.inbox import Inbox
 from memsheaf.learn.review_queue import ReviewQueue
 from memsheaf.llm.spend import Ledger
 from memsheaf.memory import KINDS, plural
-from memsheaf.open_scope import ScopeCounts
 from memsheaf.scope import KnownScope
 from memsheaf.sheaf import Sheaf
+from memsheaf.store.commit_queries import CommitSummary
+from memsheaf.web.activity import SHOWN_DAYS, local_day
 from memsheaf.web.page import AUTHORS, PageRequest, format_day
 
 LOOK_SECONDS = 1.0  # a look at the files may be this old
@@ -30,67 +32,85 @@ LEFT_PIXELS = 32  # for the names of weekdays
 TOP_PIXELS = 18  # for the names of months
 
 
+class NewMemory(NamedTuple):
+    """A memory that was added lately: when, and by whom."""
+
+    path: str
+    name: str
+    kind: str
+    at: str
+    by: str
+
+
 class ScopeNumbers(NamedTuple):
     """The counts of one scope, how many memories wait for a decision, and how many turns to be learned from."""
 
-    key: str
-    title: str
-    layer: str
-    counts: ScopeCounts
+    scope: KnownScope
+    rows: RowCounts
     waiting: int
     inbox: int
 
     @property
     def total(self) -> int:
         """The number of memories."""
-        return sum(self.counts.rows.kinds.values())
+        return sum(self.rows.kinds.values())
 
 
 def show_home(page: PageRequest) -> Response:
     """Show all numbers; each leads to the list that it counts."""
     today = date.today()
-    since = today - timedelta(6)
-    selected = page.select("")
+    week_ago = str(today - timedelta(6))
+    new: list[tuple[str, NewMemory]] = []
+    days: dict[str, Counter[str]] = {}
+    scopes = []
     with asked_at(time.monotonic() - LOOK_SECONDS):
-        numbers = [count_scope(scope, sheaf, since) for scope, sheaf in selected.items()]
-    scopes = [scope for scope in numbers if scope.total or scope.waiting or scope.inbox]
-    new = [(scope.key, memory) for scope in scopes for memory in scope.counts.new]
+        for scope, sheaf in page.select("").items():
+            commits = sheaf.own.summaries(str(today - timedelta(SHOWN_DAYS)))
+            for commit in commits:
+                days.setdefault(local_day(commit.at), Counter())[commit.by] += 1
+            new += [(scope.key, memory) for memory in find_new(sheaf, commits, week_ago)]
+            numbers = count_scope(scope, sheaf)
+            if numbers.total or numbers.waiting or numbers.inbox:
+                scopes.append(numbers)
     new.sort(key=lambda entry: entry[1].at, reverse=True)
     return page.show(
         "home.html",
-        added=sum(scope.counts.added for scope in scopes),
+        added=len(new),
         tokens=Ledger.of(page.scopes.settings.state).spent().tokens,
         new=new[:MAX_NEW_MEMORIES],
-        calendar=_draw_calendar(count_days(selected.values()), today),
-        since=since,
+        calendar=_draw_calendar(days, today),
         shares=[(scope, _share_out(scope)) for scope in scopes],
         total=sum(scope.total for scope in scopes),
         waiting=sum(scope.waiting for scope in scopes),
         inbox=sum(scope.inbox for scope in scopes),
-        outdated=sum(scope.counts.rows.drifted for scope in scopes),
+        outdated=sum(scope.rows.drifted for scope in scopes),
     )
 
 
-def count_scope(scope: KnownScope, sheaf: Sheaf, since: date) -> ScopeNumbers:
-    """Return the numbers of one scope, with the memories that were added since a day."""
-    counts = sheaf.own.counts(since.isoformat())
+def find_new(sheaf: Sheaf, commits: Sequence[CommitSummary], since: str) -> list[NewMemory]:
+    """Return the memories that were added since a day, and are still there."""
+    added = {
+        step.path: commit
+        for commit in commits
+        if local_day(commit.at) >= since
+        for step in commit.steps
+        if step.what == "added"
+    }
+    present = sheaf.own.names(added)
+    return [NewMemory(path, *present[path], added[path].at, added[path].by) for path in present]
+
+
+def count_scope(scope: KnownScope, sheaf: Sheaf) -> ScopeNumbers:
+    """Return the numbers of one scope."""
+    rows = sheaf.own.count_rows()
     state = sheaf.state
-    waiting = len(ReviewQueue(state).all()) + counts.rows.unconfirmed + counts.rows.changed
-    return ScopeNumbers(scope.key, scope.title, scope.layer, counts, waiting, Inbox(state).count_waiting())
-
-
-def count_days(sheaves: Iterable[Sheaf]) -> dict[str, Counter[str]]:
-    """Return how many commits each day of the last year had, by author."""
-    days: dict[str, Counter[str]] = {}
-    for sheaf in sheaves:
-        for day, counts in sheaf.own.commits.days().items():
-            days.setdefault(day, Counter()).update(counts)
-    return days
+    waiting = len(ReviewQueue(state).all()) + rows.unconfirmed + rows.changed
+    return ScopeNumbers(scope, rows, waiting, Inbox(state).count_waiting())
 
 
 def _share_out(scope: ScopeNumbers) -> list[tuple[str, int, float, float]]:
     """Return the types of a scope, each with its count, and its place and width in a bar of 100."""
-    counts: dict[str, int] = {kind: scope.counts.rows.kinds.get(kind, 0) for kind in KINDS}
+    counts: dict[str, int] = {kind: scope.rows.kinds.get(kind, 0) for kind in KINDS}
     counts["other"] = scope.total - sum(counts.values())
     shares = []
     start = 0.0

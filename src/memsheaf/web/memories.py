@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-import zipfile
 from datetime import date, timedelta
-from io import BytesIO
 
 from starlette.responses import Response
 
@@ -18,7 +14,6 @@ from memsheaf.memory import KINDS, plural
 from memsheaf.open_scope import OpenScope, list_page, new_group
 from memsheaf.sheaf import undo_together
 from memsheaf.store import Commit, Version
-from memsheaf.transfer import export
 from memsheaf.web.page import AUTHORS, PageRequest
 from memsheaf.work.checks import has_drifted, verify
 from memsheaf.worktree import WorkingTree
@@ -76,7 +71,7 @@ def _read_filter(page: PageRequest) -> Filter:
 
 
 def change_memories(page: PageRequest) -> Response:
-    """Forget, confirm, pin, unpin, move or export the selected memories."""
+    """Forget, confirm, pin, unpin or move the selected memories."""
     selection: Selection = {}
     for value in dict.fromkeys(page.ticked("m")):  # the key of the scope, the version that was shown, and the path
         key, _, rest = value.partition(" ")
@@ -84,8 +79,6 @@ def change_memories(page: PageRequest) -> Response:
         selection.setdefault(page.open(key).own, []).append((path, version))
     if not selection:
         raise TextRefused("no memory is selected: select some first")
-    if page.form["do"] == "export":
-        return _export(page, selection)
     notice, commit, key = apply_action(page, selection)
     return page.go(page.back("/memories"), notice, commit=commit, key=key)
 
@@ -141,18 +134,3 @@ def check_citations(page: PageRequest) -> Response:
             outdated += sum(has_drifted(evidence) for _, evidence in examined)
     notice = f"Checked {plural(checked, 'memory', 'memories')} with references; outdated: {outdated:,}."
     return page.go(page.back("/memories?drifted=1"), notice)
-
-
-def _export(page: PageRequest, selection: Selection) -> Response:
-    """Return a zip of the files; those of several scopes are in a folder for each."""
-    data = BytesIO()
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for scope, memories in selection.items():
-            target = os.path.join(folder, page.key_of(scope))
-            export({"": scope}, target, only=[path for path, _ in memories])
-            for place, _, names in os.walk(target):
-                for name in sorted(names):
-                    file = os.path.join(place, name)
-                    archive.write(file, os.path.relpath(file, target if len(selection) == 1 else folder))
-    headers = {"content-disposition": 'attachment; filename="memories.zip"'}
-    return Response(data.getvalue(), headers=headers, media_type="application/zip")

@@ -141,7 +141,7 @@ document.addEventListener("keydown", (event) => {
 // A form is sent once, however often its button is pressed.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post" || event.submitter?.dataset.again !== undefined) return;
+  if (form.method !== "post") return;
   if (form.dataset.sent) event.preventDefault();
   form.dataset.sent = "1";
 });
