@@ -25,6 +25,7 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.paths import fold, is_fact
+from memsheaf.guard.secrets import new_secrets
 from memsheaf.memory import KINDS, Allow, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import ABSENT, Change, Version
 from memsheaf.text.sentences import is_made_from, make_description, make_name
@@ -178,12 +179,10 @@ def find_secret(memory: Memory | None, was: Memory | None, why: str = "") -> Sec
 
     What is in a file already does not stand in the way of a change elsewhere in it.
     """
-    from memsheaf.guard.secrets import new_secrets
-
     refuse_large(why)
-    texts = [*(_texts_of(memory) if memory else ("", "", "", "")), why]
-    old = _SEPARATOR.join(_texts_of(was)) if was else ""
-    for secret in new_secrets(_SEPARATOR.join(texts), old):
+    texts = {**_texts_of(memory), "the reason given": why}
+    old = _SEPARATOR.join(_texts_of(was).values())
+    for secret in new_secrets(_SEPARATOR.join(texts.values()), old):
         return SecretFound(secret.kind, _describe_place(texts, secret.start))
     return None
 
@@ -201,30 +200,30 @@ def _all_text(memory: Memory) -> str:
 _SEPARATOR = "\n\0\n"
 
 
-def _texts_of(memory: Memory) -> tuple[str, str, str, str]:
-    """Return body, header, name of the file, and header values that are spelt otherwise.
+def _texts_of(memory: Memory | None) -> dict[str, str]:
+    """Return the text of a memory, the fields of its header, and the name of its file, each by what it is called.
 
-    The body comes first: name and description are often made from it, and a secret is where the user wrote it.
+    The text comes first: name and description are often made from it, and a secret is where the user wrote it.
     """
-    head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
-    if memory.state == "held" or not head:
-        return memory.text, "", path, ""
-    values: list[str] = []
-    if "\\" in head:
+    if memory is None:
+        return {}
+    texts = {"the text": memory.text}
+    if memory.state != "held" and memory.page.head:
+        texts["the text"] = memory.body
         for field in memory.page.fields:
-            values += [field.value] if isinstance(field.value, str) else memory.page.items(field.key)
-    return memory.body, head, path, "\n".join(values)
+            values = [field.value] if isinstance(field.value, str) else memory.page.items(field.key)
+            texts[f"the {field.key}"] = "\n".join(f"{field.key}: {value}" for value in values)
+        texts["the header"] = memory.page.head
+    texts["the file name"] = memory.path.removesuffix(".md").replace("/", "\n")
+    return texts
 
 
-def _describe_place(texts: Sequence[str], position: int) -> str:
+def _describe_place(texts: Mapping[str, str], position: int) -> str:
     """Return the place of a character within these texts, in words."""
-    for number, text in enumerate(texts):
+    for place, text in texts.items():
         if position <= len(text):
             line = text.count("\n", 0, position) + 1
-            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 1 else ""
-            header = f"the {key}" if key.isidentifier() and key.islower() and key.isascii() else "the header"
-            body = f"line {line} of the text" if "\n" in text.strip() else "the text"
-            return (body, header, "the file name", "the header", "the reason given")[number]
+            return f"line {line} of the text" if place == "the text" and "\n" in text.strip() else place
         position -= len(text) + len(_SEPARATOR)
     return "it"
 
@@ -254,8 +253,7 @@ class FactRules:
         retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
         for memory in new:
             _refuse_incomplete(memory)
-            if by != "import":  # what comes in was looked at file by file
-                self._refuse_twin(memory, retired, by)
+            self._refuse_twin(memory, retired, by)
             if by != "user":
                 self._refuse_other_subject(memory)
         for change in changes:
@@ -286,12 +284,6 @@ class FactRules:
             other = self._find(path)
             if other and words(other.name) != words(memory.name):
                 raise CreateOnly(other.ref)
-
-    def find_superseded(self, memory: Memory) -> list[str]:
-        """Return the facts here that a new memory would retire."""
-        if not is_fact(memory.path):
-            return []
-        return [path for path in filter(is_fact, memory.supersedes) if self._find(path)]
 
     def refuse_superseded(self, memory: Memory, others: Iterable[Memory]) -> None:
         """Raise Exists when a fact that is gone would come back beside the one of the others in its place."""

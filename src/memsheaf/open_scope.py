@@ -83,7 +83,6 @@ PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
 MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
-MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
 
 
 Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
@@ -697,7 +696,8 @@ class OpenScope:
         """Make changes, all or none; `alone` when none of their paths can be the same file as another one.
 
         Every change of ours passes here, and so every gate, unless `allow` says otherwise. A fact is not edited,
-        unless an older text of it comes back by `rewriting`; it is retired by the one that supersedes it.
+        unless an older text of it comes back by `rewriting`; it is retired by the one that supersedes it. Those that
+        are imported come in as they are, whatever they supersede.
         """
         self.require_writable()
         by = by or self.by
@@ -710,7 +710,7 @@ class OpenScope:
         self.index.ready()
         if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
-        if any(is_fact(change.path) for change in changes) and not rewriting:
+        if any(is_fact(change.path) for change in changes) and not rewriting and by != "import":
             changes = self.fact_rules.add_retired(changes, made, by)
         if not alone:
             self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
@@ -718,7 +718,12 @@ class OpenScope:
         gates.check_commit(files, context)
         only = files[0] if len(files) == 1 else WrittenFile("", None)
         self.require_person(by, only.memory, only.was)
-        every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
+        every: list[Change] = []
+        for change in changes:
+            if change.moves:
+                every.append(Change(change.moves, None, change.expect))
+                change = change._replace(expect=ABSENT)
+            every.append(change)
         try:
             commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
@@ -751,16 +756,6 @@ class OpenScope:
         """Raise TextRefused when an agent would change what stands in every later system prompt."""
         if error := gates.refuse_context(WrittenFile(memory.path, memory), self._gate_context(by)):
             raise error
-
-    def _moved(self, change: Change) -> Iterable[Change]:
-        """Return the changes that put a text under another name: the old file goes, and links to it follow."""
-        matches = self.index.search(change.moves.replace("_", " "), MAX_LINKING_MEMORIES)
-        others = (self.read(match.row.path) for match in matches if not is_fact(match.row.path))
-        return (
-            Change(change.moves, None, change.expect),
-            change._replace(expect=ABSENT),
-            *update_links(change, others),
-        )
 
     def record_trust(self, commit: Commit) -> None:
         """Record what a commit wrote as this machine's own, where others write, too.
@@ -1199,15 +1194,6 @@ def _note_unseen(find: Callable[[], TrustLedger | None], transaction: Transactio
 
 def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
-    """The memories that name a file which moves, with its new name."""
-    old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
-    for one in others:
-        text = one.text.replace(f"{old}.md", f"{new}.md").replace(f"[[{old}]]", f"[[{new}]]")
-        if text != one.text and one.path not in (change.moves, "CONTEXT.md"):  # that a person edits
-            yield Change(one.path, text.encode(), one.version)
 
 
 # What commits did

@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from glob import escape, glob
 from shlex import quote
 from tempfile import TemporaryFile, gettempdir
@@ -618,26 +618,13 @@ class _RootImport:
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
                 name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
                 self.outcomes.append((name, "refused", str(error)))
-        facts = {path: memory for path, memory in self._parsed.items() if is_fact(path)}
-        superseded = {path for memory in facts.values() for path in memory.supersedes}
-        for path in sorted(superseded & facts.keys()):
-            self._leave_out(path, "another fact of this import supersedes it")
-
-    def _leave_out(self, path: str, reason: str) -> None:
-        name = inside(self.root, path)
-        self._changes = [change for change in self._changes if change.path != path]
-        self.outcomes = [outcome for outcome in self.outcomes if outcome[0] != name]
-        self.outcomes.append((name, "refused", reason))
 
     def _take(self, member: Member) -> None:
         """Plan the change that a file makes. Raises TextRefused, Exists, CreateOnly, PathRefused."""
         present = self._find(member.path)
         memory = self._mark(member, present)
-        retired: list[str] = []
         if present is None:
             outcome = "added"
-            if not self.root and is_fact(memory.path):
-                retired = self._find_retired(memory)
         elif present.data == memory.data:
             outcome = "same"
         else:
@@ -650,18 +637,8 @@ class _RootImport:
             if not self._is_empty:
                 self._keeper.refuse_duplicate(memory)
         self.outcomes.append((member.name, outcome, ""))
-        self.outcomes += [(path, "replaced", "") for path in retired]
         self._changes.append(Change(memory.path, memory.data, present.version if present else ABSENT))
         self._parsed[memory.path] = memory
-
-    def _find_retired(self, fact: Memory) -> list[str]:
-        """Return the facts here that a new one retires. Raises Exists unless it may."""
-        rules = self._keeper.fact_rules
-        rules.refuse_superseded(fact, [other for other in self._facts if other.path not in fact.supersedes])
-        retired = rules.find_superseded(fact)
-        if retired and not self._replace:
-            raise Exists(retired[0], f"{fact.path!r} would retire it")
-        return retired
 
     def _mark(self, member: Member, present: Memory | None) -> Memory:
         """Return the memory that a file makes here: unconfirmed if others wrote it, and never the user's own word."""
@@ -678,10 +655,6 @@ class _RootImport:
         if is_new and memory.source == "user":  # nobody can say that for you
             memory = set_origin(memory, None, "import")
         return memory
-
-    @cached_property
-    def _facts(self) -> Sequence[Memory]:
-        return self._keeper.facts()
 
     def _refuse_replacing(self, present: Memory, memory: Memory, path: str) -> None:
         if not self._replace:

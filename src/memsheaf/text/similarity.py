@@ -213,9 +213,8 @@ def lost(before: Iterable[str | Memory], after: Memory) -> str:
     if not missing:
         return ""
     pieces = [piece[:60] for piece in dict.fromkeys(missing)]
-    more = len(pieces) - MAX_NAMED_PIECES
-    if more > 0:
-        pieces = [*pieces[: MAX_NAMED_PIECES - 1], f"{pieces[MAX_NAMED_PIECES - 1]} and {more} more"]
+    if len(pieces) > MAX_NAMED_PIECES:
+        pieces[MAX_NAMED_PIECES:] = ["…"]
     return f"it loses {', '.join(pieces)}"
 
 
