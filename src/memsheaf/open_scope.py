@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from difflib import SequenceMatcher, unified_diff
 from functools import partial
 from itertools import islice, takewhile
 from types import MappingProxyType
@@ -82,6 +81,7 @@ MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
 MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
+MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 
 
@@ -718,12 +718,7 @@ class OpenScope:
         gates.check_commit(files, context)
         only = files[0] if len(files) == 1 else WrittenFile("", None)
         self.require_person(by, only.memory, only.was)
-        every: list[Change] = []
-        for change in changes:
-            if change.moves:
-                every.append(Change(change.moves, None, change.expect))
-                change = change._replace(expect=ABSENT)
-            every.append(change)
+        every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
         try:
             commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
@@ -756,6 +751,16 @@ class OpenScope:
         """Raise TextRefused when an agent would change what stands in every later system prompt."""
         if error := gates.refuse_context(WrittenFile(memory.path, memory), self._gate_context(by)):
             raise error
+
+    def _moved(self, change: Change) -> Iterable[Change]:
+        """Return the changes that put a text under another name: the old file goes, and links to it follow."""
+        matches = self.index.search(change.moves.replace("_", " "), MAX_LINKING_MEMORIES)
+        others = (self.read(match.row.path) for match in matches if not is_fact(match.row.path))
+        return (
+            Change(change.moves, None, change.expect),
+            change._replace(expect=ABSENT),
+            *update_links(change, others),
+        )
 
     def record_trust(self, commit: Commit) -> None:
         """Record what a commit wrote as this machine's own, where others write, too.
@@ -1196,6 +1201,15 @@ def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
+    """The memories that name a file which moves, with its new name."""
+    old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
+    for one in others:
+        text = one.text.replace(f"{old}.md", f"{new}.md").replace(f"[[{old}]]", f"[[{new}]]")
+        if text != one.text and one.path not in (change.moves, "CONTEXT.md"):  # that a person edits
+            yield Change(one.path, text.encode(), one.version)
+
+
 # What commits did
 
 
@@ -1210,6 +1224,8 @@ class Blamed(NamedTuple):
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:
     """Show how one text became another, as `diff -u` does; "" when they are the same."""
+    from difflib import unified_diff
+
     lines = unified_diff(
         old.split("\n"), new.split("\n"), f"{path}  {labels[0]}", f"{path}  {labels[1]}", lineterm=""
     )
@@ -1223,6 +1239,8 @@ def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     as by an undo, its lines have the commits that they had then. A line is nobody's if it is older than the texts
     that are kept.
     """
+    from difflib import SequenceMatcher
+
     owners: list[Commit | None] = []
     lines: list[str] = []
     known = {ABSENT: (lines, owners)}  # by version
