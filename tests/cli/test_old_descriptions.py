@@ -148,20 +148,3 @@ def test_recall_finds_such_a_memory_by_the_words_of_its_sentence(
         assert not [
             row for row in layers.search("When it is about") if row.ref.path in {f"user:{path}" for path in MADE}
         ]
-
-
-def test_doctor_counts_them_and_audit_changes_them_in_one_undoable_commit(user: Path, run: Run) -> None:
-    before = {path.name: path.read_bytes() for path in user.glob("*_*.md")}
-    assert "list topics" in run("doctor", "--scope", "user")[1]
-
-    assert "would be changed" in "".join(run("audit", "--fix-descriptions", "--dry-run")[1:])
-    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
-
-    assert "memsheaf undo" in "".join(run("audit", "--fix-descriptions")[1:])
-    changed = {name for name, data in before.items() if (user / name).read_bytes() != data}
-    assert changed
-    assert not any(b"When it is about" in (user / name).read_bytes() for name in changed)
-    assert "no description has to be changed" in "".join(run("audit", "--fix-descriptions")[1:])
-
-    run("undo")
-    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before

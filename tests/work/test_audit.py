@@ -41,9 +41,9 @@ class Place:
         self.now = NOON
         with self.layers(read_only=True) as layers:
             if not tree:
-                return audit(layers.only("project"), today=TODAY, layers=layers)
+                return audit(layers.only("project"), today=TODAY)
             with WorkingTree.open(str(self.work), memories=layers.only("project").root) as opened:
-                return audit(layers.only("project"), today=TODAY, layers=layers, tree=opened)
+                return audit(layers.only("project"), today=TODAY, tree=opened)
 
     def files(self) -> dict[str, tuple[bytes, int]]:
         """All that is on disk, the cache aside, with the times of the last change."""

@@ -8,7 +8,7 @@ from os.path import getsize, isabs, isdir
 from typing import NamedTuple
 
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
+from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.encode import find_problem
 from memsheaf.errors import Ref, ScopeRefused, hinted
@@ -35,8 +35,6 @@ _OF_A_PROJECT = ("project", "task", "session")
 @takes(
     Argument("--tree", "the working tree that citations are checked against; the one around you if left out", "DIR"),
     Argument("--check", "print a line for each finding, and fail if one is an error or a warning"),
-    Argument("--fix-descriptions", "describe by their first sentence what earlier versions described by topics"),
-    DRY_RUN,
 )
 def audit(call: Call) -> int:
     """Report duplicates, stale citations, pollution and what waits, in project and user.
@@ -45,23 +43,13 @@ def audit(call: Call) -> int:
     others are candidates for natural decay. What cites a place that is gone is a candidate for a
     superseding fact. The citations of memories that belong to no project are only checked with --tree. Nothing is
     changed. With --check, for CI, a line is `FILE: KIND: what`, and the exit code is 1 when one of them is an error
-    or a warning, and when there is no such scope. --fix-descriptions audits nothing: it changes "When it is about …"
-    and shows what; one `memsheaf undo` takes it back. --scope names one scope.
+    or a warning, and when there is no such scope. --scope names one scope.
 
     examples:
       memsheaf audit
       memsheaf audit --scope user --json
       memsheaf audit --check
-      memsheaf audit --fix-descriptions --dry-run
     """
-    if call.options.fix_descriptions:
-        is_dry = call.options.dry_run
-        with call.memory(read_only=is_dry) as layers:
-            described = checks.fix_descriptions(layers, apply=not is_dry)
-        rows = [(layers.label(ref), description) for ref, description in described.items()]
-        outcome = "would be changed" if is_dry else "changed; `memsheaf undo` takes it back"
-        summary = f"{plural(len(rows), 'description')} {outcome}" if rows else "no description has to be changed"
-        return call.answer({"changes": dict(rows)}, Table(rows), Note(summary, ""))
     audits = _run_audits(call)
     trees = [audit.tree for audit in audits if audit.tree]
     there = [audit.report.scope for audit in audits if isdir(audit.root)]
@@ -107,12 +95,11 @@ def _run_audits(call: Call) -> list[_ScopeAudit]:
         for scope in scopes:
             sheaf = layers.only(scope)
             folder = call.options.tree or (around(here()) if sheaf.scope.layer in _OF_A_PROJECT else "")
-            around_it = layers if sheaf.scope.layer == "project" else None
             with (
                 call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
-                call.console.progress(f"auditing {scope}") as progress,
+                call.console.waiting(f"auditing {scope}"),
             ):
-                report = checks.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
+                report = checks.audit(sheaf, today=sheaf.today, tree=tree)
             named = [
                 finding._replace(
                     path=Ref(scope, finding.path).label(scopes[0]),

@@ -120,7 +120,7 @@ def _plan_move(source: str) -> MovedProject:
 
 
 def _move(
-    settings: Settings, source: str, target: str, switch: Callable[[], None], keep: list[str] | None = None
+    settings: Settings, source: str, target: str, switch: Callable[[], None], keep: Sequence[str] = ()
 ) -> MovedProject:
     if os.path.isdir(source):  # what was edited by hand is in its journal before it goes
         with Sheaf.open("project", settings=settings._replace(project=source, embedder="none")) as sheaf:

@@ -60,7 +60,7 @@ class Offer:
             uri = params["uri"]
             return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": self._read(uri)}]}
         name = params["name"]
-        text = self._render_prompt(name, params.get("arguments") or {}, progress)
+        text = self._render_prompt(name, params.get("arguments") or {})
         message = {"role": "user", "content": {"type": "text", "text": text}}
         return {"description": PROMPTS[name][0], "messages": [message]}
 
@@ -107,7 +107,7 @@ class Offer:
             raise NotFound(one_line(uri[:MAX_URI_CHARS], 200))
         return memory_read(self._tools.seen, path)
 
-    def _render_prompt(self, name: str, arguments: Mapping[str, str], progress: Progress) -> str:
+    def _render_prompt(self, name: str, arguments: Mapping[str, str]) -> str:
         """Return the text of a prompt, for the user's side of the conversation. Raises Refused."""
         if name not in PROMPTS:
             raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
@@ -121,7 +121,7 @@ class Offer:
             fact = for_prompt(arguments["fact"]) + (f"\n\n(as type {one_line(kind, 20)})" if kind else "")
             return read_prompt("ask-remember").replace("{fact}", fact)
         if name == "audit":
-            return self._audited(progress)
+            return self._audited()
         return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
 
     def _recalled(self, query: str) -> str:
@@ -140,15 +140,13 @@ class Offer:
         )
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
-    def _audited(self, progress: Progress) -> str:
+    def _audited(self) -> str:
         from memsheaf.work.checks import audit
 
         lines, files = [], 0
         scopes = self.memory.scopes()
         for sheaf in map(self.memory.only, scopes):
-            report = audit(
-                sheaf, today=sheaf.today, progress=lambda done, total: progress(done, total, "looking at memories")
-            )
+            report = audit(sheaf, today=sheaf.today)
             files += report.files
             for finding in report.findings:
                 said = one_line(for_prompt(finding.problem), 200)

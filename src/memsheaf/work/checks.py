@@ -16,8 +16,7 @@ from datetime import date
 from shlex import join, quote
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, NotFound, Ref
-from memsheaf.frontmatter import edit_text
+from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.evidence import Evidence
@@ -26,23 +25,18 @@ from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import abandoned, remove
 from memsheaf.index.database import Row
-from memsheaf.memory import Allow, Memory, plural
-from memsheaf.open_scope import new_group
+from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.state import check as check_state
-from memsheaf.store import HISTORY, Change
+from memsheaf.store import HISTORY
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.sentences import lists_topics, make_description
 from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.notes import ARCHIVE_FILE, problems
-from memsheaf.work.sessions import open_session
 from memsheaf.worktree import list_tracked_private
 
 DRIFTED_STATES = ("drifted", "missing")  # states of a citation that does not hold any more
-MAX_BLANK_SESSION_DAYS = 1
-MAX_UNTOUCHED_SESSION_DAYS = 14
 MAX_PROBLEM_CHARS = 300
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"}
@@ -52,12 +46,10 @@ ERROR, WARNING, INFO = LEVELS = ("error", "warning", "info")
 AUDIT_SECTIONS = {
     "duplicates": ("duplicate",),
     "citations": ("stale-citation",),
-    "pollution": ("tracked", "unreadable", "notes", "session", "catalog"),
+    "pollution": ("tracked", "unreadable", "notes", "catalog"),
     "waiting": ("unconfirmed", "expired"),
 }
 """The sections of an audit, each with its kinds of findings."""
-
-Progress = Callable[[int, int], None]
 
 
 class Compared(NamedTuple):
@@ -98,11 +90,10 @@ class Audit(NamedTuple):
 
 @dataclass(slots=True)
 class Context:
-    """A scope under examination. `layers` is the sheaf around it, `tree` the working tree that memories cite."""
+    """A scope under examination. `tree` is the working tree that memories cite."""
 
     sheaf: Sheaf
     today: date
-    layers: Sheaf | None = None
     tree: Tree | None = None
     compared: list[Compared] = field(default_factory=list)
 
@@ -124,17 +115,12 @@ def audit(
     sheaf: Sheaf,
     *,
     today: str,
-    layers: Sheaf | None = None,
     tree: Tree | None = None,
-    progress: Progress | None = None,
 ) -> Audit:
-    """Look at every memory of a scope.
-
-    With `layers`, the sheaf around it, look at its sessions, too; with a `tree`, at the places that memories cite.
-    """
+    """Look at every memory of a scope; with a `tree`, also at the places that memories cite."""
     rows = sheaf.list()
-    context = Context(sheaf, date.fromisoformat(today), layers, tree)
-    findings = run_checks(rows, AUDIT_OF_MEMORY, AUDIT_OF_SCOPE, context, progress)
+    context = Context(sheaf, date.fromisoformat(today), tree)
+    findings = run_checks(rows, AUDIT_OF_MEMORY, AUDIT_OF_SCOPE, context)
     return Audit(str(sheaf.scope), len(rows), tuple(findings))
 
 
@@ -149,10 +135,9 @@ def run_checks(
     memory_checks: Sequence[MemoryCheck],
     scope_checks: Sequence[ScopeCheck],
     context: Context,
-    progress: Progress | None = None,
 ) -> list[Finding]:
     """Return the findings of these checks, worst first, without secrets."""
-    findings = list(check_memories(rows, memory_checks, context, progress))
+    findings = list(check_memories(rows, memory_checks, context))
     for check in scope_checks:
         findings += check(context)
     findings = [_without_secrets(finding) for finding in findings]
@@ -164,11 +149,9 @@ def _without_secrets(finding: Finding) -> Finding:
     return finding._replace(problem=one_line(without_secrets(finding.problem), MAX_PROBLEM_CHARS))
 
 
-def check_memories(
-    rows: Sequence[Row], checks: Sequence[MemoryCheck], context: Context, progress: Progress | None = None
-) -> Iterator[Finding]:
+def check_memories(rows: Sequence[Row], checks: Sequence[MemoryCheck], context: Context) -> Iterator[Finding]:
     """Read each memory and yield what is wrong with it."""
-    for number, row in enumerate(rows, 1):
+    for row in rows:
         try:
             findings = list(_check_row(row, checks, context))
         except NotFound:  # somebody was faster
@@ -176,8 +159,6 @@ def check_memories(
         except MemsheafError as error:
             findings = [_report_unreadable(row, str(error), context)]
         yield from findings
-        if progress and (number % 100 == 0 or number == len(rows)):
-            progress(number, len(rows))
 
 
 def _check_row(row: Row, checks: Sequence[MemoryCheck], context: Context) -> Iterator[Finding]:
@@ -286,19 +267,6 @@ def check_tracked(context: Context) -> Iterator[Finding]:
         yield Finding(ERROR, path, problem, advice, "tracked")
 
 
-def find_topic_lists(sheaf: Sheaf) -> list[Memory]:
-    """Return the own memories of a scope that an earlier version described by topics; facts stay as they are."""
-    rows = [row for row in sheaf.list() if row.trust != "shared" and row.state == "ok" and not is_fact(row.path)]
-    return [memory for row in rows if lists_topics(memory := sheaf.read(row.ref))]
-
-
-def check_descriptions(context: Context) -> Iterator[Finding]:
-    """Yield a finding if descriptions of an earlier version hide their facts."""
-    if count := len(find_topic_lists(context.sheaf)):
-        problem = f"{count} descriptions of an earlier version list topics; the first sentences are shown instead"
-        yield Finding(INFO, context.sheaf.root, problem, "`memsheaf audit --fix-descriptions` changes them")
-
-
 def check_notes(context: Context) -> Iterator[Finding]:
     """Yield what breaks the rules of NOTES.md."""
     with suppress(MemsheafError):  # there are no notes, or they are told of as unreadable
@@ -315,20 +283,6 @@ def check_catalog(context: Context) -> Iterator[Finding]:
         problem = f"over its cap: {page.total - page.shown:,} of {page.total:,} memories are not in it"
         advice = f"{context.command('consolidate')} merges; pin what must be seen"
         yield Finding(WARNING, CATALOG, problem, advice, "catalog")
-
-
-def check_sessions(context: Context) -> Iterator[Finding]:
-    """Yield the open sessions that nobody uses."""
-    if context.layers is None:
-        return
-    for name in context.layers.work.going("session"):
-        with suppress(MemsheafError):  # it ended meanwhile, or cannot be read, which `session list` tells
-            state = open_session(context.layers, name).state()
-            days = context.days_since(state.changed)
-            if days > (MAX_BLANK_SESSION_DAYS if state.is_blank else MAX_UNTOUCHED_SESSION_DAYS):
-                problem = f"an open session, {'blank' if state.is_blank else 'untouched'} for {plural(days, 'day')}"
-                advice = f"`memsheaf session end --session {name}` archives it"
-                yield Finding(INFO, f"sessions/{name}", problem, advice, "session")
 
 
 def check_place(context: Context) -> Iterator[Finding]:
@@ -383,13 +337,12 @@ def check_notices(context: Context) -> Iterator[Finding]:
 
 
 AUDIT_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_expiry, check_citations, collect)
-AUDIT_OF_SCOPE: Sequence[ScopeCheck] = (check_duplicates, check_tracked, check_notes, check_catalog, check_sessions)
+AUDIT_OF_SCOPE: Sequence[ScopeCheck] = (check_duplicates, check_tracked, check_notes, check_catalog)
 HEALTH_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_secrets, check_warnings)
 HEALTH_OF_SCOPE: Sequence[ScopeCheck] = (
     check_place,
     check_own_files,
     check_tracked,
-    check_descriptions,
     check_notices,
 )
 
@@ -431,25 +384,3 @@ def verify(
     cited = [(memory, evidence) for memory, evidence in examined if evidence.citations]
     sheaf.own.record_drift([(memory.path, memory.version, has_drifted(evidence)) for memory, evidence in cited])
     return examined
-
-
-def fix_descriptions(layers: Sheaf, *, apply: bool) -> dict[Ref, str]:
-    """Describe by their first sentence the memories that an earlier version described by topics.
-
-    Each scope gets one commit, and one `undo` takes them back together. Without `apply` nothing is changed. Return
-    the new descriptions.
-    """
-    described: dict[Ref, str] = {}
-    group = new_group()
-    for scope in layers.open_scopes(lasting=True):
-        memories = {memory.path: memory for memory in find_topic_lists(layers.only(scope.name))}
-        changes = []
-        for path, memory in memories.items():
-            description = make_description(memory.body)
-            described[memory.ref] = description
-            text = edit_text(memory.text, fields={"description": description})
-            changes.append(Change(path, text.encode(), memory.version))
-        if changes and apply:
-            why = f"describe by the first sentence{group}"
-            scope.commit(changes, why, was=memories, allow=Allow(anyway=True))
-    return described
