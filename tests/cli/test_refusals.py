@@ -129,7 +129,7 @@ catalog 2: x
 prompt 1: --scope user --scope nobody
 promote 1: ffffff ; ffffff --to nobody ; --session ../x ; --task nothing ; --to nobody ; --to agent/x
 session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
-session 1: start --template missing.md ; end x
+session 1: end x
 worker 1: --hub nonsense
 hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
 team 1:  ; invite x ; members ; log --team x ; restored ; join hello ; create 'a b' URL ; create x URL

@@ -9,7 +9,7 @@ import pytest
 
 from corpus import SECRETS, read_cases
 from memsheaf.config import Settings
-from memsheaf.errors import BadHeader, Exists, NotFound, Refused, ScopeRefused, SecretFound, TextRefused
+from memsheaf.errors import BadHeader, Exists, NotFound, ScopeRefused, SecretFound, TextRefused
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
@@ -193,7 +193,7 @@ def test_a_blank_session_leaves_nothing_but_the_journal(layers: Sheaf, notes: Se
 
     assert [row.path for row in notes.sheaf.list()] == []
     assert (layers.work.going("session"), list_ended(layers)) == ([], [])
-    with pytest.raises(Refused, match="has ended"):
+    with pytest.raises(NotFound, match="no open session"):
         open_session(layers, "one")
     notes.sheaf.undo()
     assert notes.is_blank

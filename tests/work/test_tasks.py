@@ -226,20 +226,29 @@ def test_the_summary_says_what_stands_in_the_way_first_and_is_harmless_in_a_prom
 def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Sheaf, task: Task) -> None:
     path = Path(task.sheaf.root, "TASK.md")
     good = path.read_text()
-    for old, new, steps in (
-        ('phase: "1"', "phase: one", (task.report,)),
-        ('iteration: "1"', "iteration: -1", (task.revise, partial(task.verify, "login"))),
-        ("name: Feature X", "name: &x Feature", (task.note, task.report, task.revise)),
+    for old, new, said in (
+        ('phase: "1"', "phase: one", "phase"),
+        ('iteration: "1"', "iteration: -1", "iteration"),
+        ("name: Feature X", "name: &x Feature", "anchors"),
     ):
         assert old in good
         path.write_text(good.replace(old, new, 1))
         before = path.read_bytes()
-        for step in steps:
-            with pytest.raises(BadHeader):
-                open_task(layers, "feature-x").report("x") if step == task.report else step("x")
+        with pytest.raises(BadHeader):
+            open_task(layers)
+        if said == "anchors":
+            with pytest.raises(BadHeader, match=said):
+                task.note("x")
         assert path.read_bytes() == before
+        assert said in brief(layers)
         assert [memory.scope for memory in list_tasks(layers)] == ["task/feature-x"]
         assert layers.work.going("task") == ["feature-x"]
+
+
+def test_a_brief_is_made_although_a_row_cannot_be_read(layers: Sheaf, task: Task) -> None:
+    Path(task.sheaf.root, "verified.md").write_text(TABLE + "| x |")
+
+    assert "(verified.md, line 6 is no row such as" in brief(layers)
 
 
 # hostile words

@@ -253,11 +253,10 @@ def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> 
 def _card_json(call: Call, card: ReviewCard) -> dict[str, object]:
     item = card.item
     path = {"path": item.id} if item.state != PROPOSED else {}
-    near = [{"path": call.label(one.memory.ref), "words": one.words} for one in card.near]
     fields = ("description", "scope", "content", "before", "quote", "conversation", "problems")
     replaces = call.label(card.replaces) if card.replaces else ""
     value = {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields)}
-    return {**value, "replaces": replaces, "near": near}
+    return {**value, "replaces": replaces}
 
 
 def _card_parts(call: Call, card: ReviewCard) -> Iterator[Part]:
@@ -272,9 +271,6 @@ def _card_parts(call: Call, card: ReviewCard) -> Iterator[Part]:
         yield diff(call.label(card.replaces), card.before + "\n", card.content + "\n", labels=labels)
     else:
         yield card.content
-    for one in card.near:
-        said = one_line(one.memory.body, 100)
-        yield Styled(f"nearly the same ({one.words:.0%} of the words): {call.label(one.memory.ref)}: {said}", "dim")
 
 
 diary = group(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from memsheaf.cli.call import Call, here, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Table
@@ -11,7 +9,6 @@ from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.work import notes as work_notes
 from memsheaf.work.brief import brief as describe_work
-from memsheaf.work.brief import standing
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, Problem, noted_under, problems
 
@@ -29,8 +26,8 @@ def brief(call: Call) -> int:
     """
     nothing = Note("there are no notes, no task and no session here yet; `memsheaf task start` begins one", "")
     with call.layers(read_only=True) as layers:
-        text = "" if call.console.json else describe_work(layers)
-        return call.answer(partial(standing, layers), text.encode() if text else nothing)
+        text = describe_work(layers)
+    return call.answer({"brief": text}, text.encode() if text else nothing)
 
 
 notes = group(

@@ -277,16 +277,13 @@ session = group(
 @session.action(
     Argument("title", "what the conversation is about", "TITLE"),
     Argument("--id", "a name for it, instead of the day and a random number", "ID"),
-    Argument("--template", "a Markdown file with the headings", "PATH"),
     Argument("--long", "with ten sections instead of five"),
 )
 def start_session(call: Call) -> int:
     """Begin a session."""
     options = call.options
-    if options.template and options.long:
-        raise Usage("give --template or --long, not both")
     with call.layers() as layers:
-        template = sessions.read_template(layers.settings, options.template or "", long=options.long)
+        template = sessions.read_template(layers.settings, long=options.long)
         notes = sessions.start_session(layers, options.title or "", id=options.id or "", template=template)
         state, root = notes.state(), notes.sheaf.root
         others = len(layers.work.going("session")) - 1
@@ -309,9 +306,8 @@ def note_session(call: Call) -> int:
     text = call.given_text(options.text)
     with call.layers(session=options.session) as layers:
         notes = sessions.open_session(layers)
-        noted = notes.note(text, section=options.section or "", replace=options.replace)
-    said = f"Noted under {noted.section} ({noted.tokens:,} of {sessions.MAX_SECTION_TOKENS:,} tokens)"
-    return call.answer({"id": notes.id, **noted._asdict()}, said)
+        section = notes.note(text, section=options.section or "", replace=options.replace)
+    return call.answer({"id": notes.id, "section": section}, f"Noted under {section}")
 
 
 @session.action(_ID, SESSION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
+from memsheaf.errors import MemsheafError, NotFound, ScopeRefused, TextRefused
 from memsheaf.llm import Model
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
 from memsheaf.recall.turns import Message, TranscriptEntry
@@ -22,28 +22,28 @@ _SHARED = "from this repository, and not all of it written on this machine"
 
 
 class CurrentWork(NamedTuple):
-    """The notes, and the task and the session that are meant; `problems` say why one of these cannot be read."""
+    """The notes, and the task and the session that are meant; `notices` are for whoever reads the brief."""
 
     notes: str
     task: tasks.Task | None
     session: sessions.SessionNotes | None
-    problems: list[str]
+    notices: list[str]
 
 
 def find_current_work(layers: Sheaf) -> CurrentWork:
     """Return what is being worked on. Raises NotFound, ScopeRefused for a task or a session that is named."""
-    task, session, problems = None, None, []
+    task, session, notices = None, None, list(layers.notices())
     if layers.given:  # these scopes, and nothing else
-        return CurrentWork(_notes(layers), None, None, [])
+        return CurrentWork(_notes(layers), None, None, notices)
     try:
         task = tasks.open_task(layers)
     except MemsheafError as error:
-        problems += _explain(error, layers, "task")
+        notices += _explain(error, layers, "task")
     try:
         session = sessions.open_session(layers)
     except MemsheafError as error:
-        problems += _explain(error, layers, "session")
-    return CurrentWork(_notes(layers), task, session, problems)
+        notices += _explain(error, layers, "session")
+    return CurrentWork(_notes(layers), task, session, notices + layers.work.unclear())
 
 
 def _explain(error: MemsheafError, layers: Sheaf, layer: str) -> list[str]:
@@ -72,6 +72,8 @@ def compact(
     times in a row is tried again. Raises Refused, StoreFailed.
     """
     work = find_current_work(layers)
+    if not notes and work.session and not work.session.is_blank and not _is_shared(work.session.sheaf):
+        notes = shown_text(work.session.memory)
     return compaction.run(
         conversation,
         budget,
@@ -82,7 +84,7 @@ def compact(
         approve=approve,
         standing=_standing_lines(work),
         trigger=trigger,
-        notes=notes or _session_summary(work.session),
+        notes=notes,
         model=load_metered_model(layers.settings, "compact", model),
     )
 
@@ -94,21 +96,15 @@ def brief(layers: Sheaf) -> str:
     if text := work.notes.strip().removeprefix("# Notes").strip():
         parts.append(f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n")
     if work.task:
-        parts.append(_render(work.task.sheaf, "", work.task.summary(), MAX_TASK_BYTES))
-    elif not layers.given:
-        parts += _list_names("Active tasks", "task", layers)
+        try:
+            parts.append(_render(work.task.sheaf, "", work.task.summary(), MAX_TASK_BYTES))
+        except TextRefused as error:  # a row of verified.md
+            work.notices.append(str(error))
     if work.session and not work.session.is_blank:
         memory = work.session.memory
         title = f": {one_line(for_prompt(memory.name), 100)}"
         parts.append(_render(work.session.sheaf, title, shown_text(memory), MAX_SESSION_BYTES))
-    elif not work.session and not layers.given:
-        parts += _list_names("Open sessions", "session", layers)
-    return "\n".join([*parts, *(f"({notice})\n" for notice in layers.notices())])
-
-
-def _list_names(title: str, layer: str, layers: Sheaf) -> list[str]:
-    names = [f"- {layer}/{name}\n" for name in layers.work.going(layer)]
-    return [f"# {title}\n\n{''.join(names)}"] if names else []
+    return "\n".join([*parts, *(f"({notice})\n" for notice in work.notices)])
 
 
 def _render(sheaf: Sheaf, title: str, text: str, limit: int) -> str:
@@ -117,36 +113,13 @@ def _render(sheaf: Sheaf, title: str, text: str, limit: int) -> str:
     return f"# {sheaf.scope}{title}\n\n{render_file(f'the state of {sheaf.scope}', mark + text, limit)}\n"
 
 
-def standing(layers: Sheaf) -> dict[str, object]:
-    """Return the same for programs: the notes, the state of the task, and the session; None for what there is not."""
-    work = find_current_work(layers)
-    session = None
-    if work.session:
-        state = work.session.state()._asdict()
-        session = {
-            **state,
-            "blank": state.pop("is_blank"),
-            "open": state.pop("is_open"),
-            "body": work.session.body,
-        }
-    return {
-        "notes": work.notes,
-        "task": work.task.state() if work.task else None,
-        "active_tasks": layers.work.going("task"),
-        "session": session,
-        "open_sessions": layers.work.going("session"),
-        "problems": work.problems,
-        "notices": list(layers.notices()),
-    }
-
-
 def _standing_lines(work: CurrentWork) -> list[str]:
     """Return the lines that must survive a compaction."""
-    phase = " ".join(noted_under(work.notes, PHASE))
+    phase = [f"Phase: {phase}" for phase in noted_under(work.notes, PHASE)]
     decisions = []
     pointers = []
     if work.task:
-        phase = str(work.task.phase)
+        phase = [f"Phase: {work.task.phase}"]
         mark = f"({_SHARED}) " if _is_shared(work.task.sheaf) else ""
         decisions = [f"Decision: {mark}{revision}" for revision in work.task.revisions()[-MAX_DECISIONS:]]
         pointers.append(f"Layer: {work.task.sheaf.scope} (`memsheaf task status --task {work.task.slug}`)")
@@ -155,19 +128,12 @@ def _standing_lines(work: CurrentWork) -> list[str]:
     if work.notes.strip():
         pointers.append(f"Layer: {NOTES} (`memsheaf notes`)")
     return [
-        *([f"Phase: {phase}"] if phase else []),
+        *phase,
         *(f"Blocker: {blocker}" for blocker in noted_under(work.notes, BLOCKERS)),
         *decisions,
         *(f"Constraint: the objective is: {objective}" for objective in noted_under(work.notes, OBJECTIVE)),
         *pointers,
     ]
-
-
-def _session_summary(session: sessions.SessionNotes | None) -> str:
-    """Return the notes of a session; "" for blank ones, and for those that came with the repository."""
-    if session is None or session.is_blank or _is_shared(session.sheaf):
-        return ""
-    return shown_text(session.memory)
 
 
 def _notes(layers: Sheaf) -> str:

@@ -14,17 +14,14 @@ from memsheaf.errors import Changed, HubUnreachable, MemsheafError, Ref
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
-from memsheaf.memory import Allow, Memory, parse
-from memsheaf.open_scope import find_matches
+from memsheaf.memory import Allow, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.text.sentences import shown_description
-from memsheaf.text.similarity import RELATED, SAME, fact, likeness
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
 _REASONS = {UNCONFIRMED: "unconfirmed", CHANGED: "changed by an agent"}
 HUB_IDS = "hub-proposals"  # the ids of what came from the hub and still waits
-MAX_NEAR_MEMORIES = 4
 
 
 class WaitingItem(NamedTuple):
@@ -36,13 +33,6 @@ class WaitingItem(NamedTuple):
     kind: str
     at: str
     why: str
-
-
-class NearMemory(NamedTuple):
-    """A memory that says nearly the same, and the share of words in common."""
-
-    memory: Memory
-    words: float
 
 
 class ReviewCard(NamedTuple):
@@ -61,7 +51,6 @@ class ReviewCard(NamedTuple):
     before: str = ""
     quote: str = ""
     conversation: str = ""
-    near: tuple[NearMemory, ...] = ()
     problems: tuple[str, ...] = ()
     version: Version = ""
 
@@ -97,9 +86,9 @@ class Review:
             return self._memory_card(name)
         waiting = self._learning.queue.get(name)
         proposal = waiting.proposal
-        memory, replaced = None, None
+        replaced = None
         try:
-            memory, replaced, problem = self._learning.preview(waiting.id)
+            _, replaced, problem = self._learning.preview(waiting.id)
         except MemsheafError as error:
             problem = str(error)
         return ReviewCard(
@@ -111,7 +100,6 @@ class Review:
             replaced.body.strip() if replaced else "",
             proposal.quote,
             proposal.conversation,
-            self._find_near(memory, replaced) if memory else (),
             (problem,) if problem else (),
         )
 
@@ -130,24 +118,8 @@ class Review:
             ref if version else None,
             before,
             conversation=memory.conversation,
-            near=self._find_near(memory, memory),
             version=memory.version,
         )
-
-    def _find_near(self, memory: Memory, itself: Memory | None) -> tuple[NearMemory, ...]:
-        """Return the memories that say nearly what this one says."""
-        near = []
-        words = set(fact(memory))
-        query = f"{memory.name}\n{memory.body}"[:500]
-        for match in find_matches(self._layers.open_scopes(), query, limit=MAX_NEAR_MEMORIES + 1):
-            if itself and match.row.ref == itself.ref:
-                continue
-            with suppress(MemsheafError):
-                other = self._layers.read(match.row.ref)
-                share = likeness(words, set(fact(other)))
-                if share >= RELATED or match.near >= SAME:
-                    near.append(NearMemory(other, share))
-        return tuple(near[:MAX_NEAR_MEMORIES])
 
     def approve(self, name: str, *, content: str = "", expect: Version = "") -> Decision:
         """Save a proposal, or confirm a memory: as it is, or with another content.

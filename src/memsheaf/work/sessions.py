@@ -17,9 +17,7 @@ from typing import NamedTuple
 from memsheaf.config import Settings
 from memsheaf.errors import (
     Exists,
-    MemsheafError,
     NotFound,
-    Refused,
     ScopeRefused,
     SecretFound,
     TextRefused,
@@ -68,14 +66,6 @@ class SessionState(NamedTuple):
     is_open: bool
 
 
-class SessionNote(NamedTuple):
-    """The heading that something was noted under, the commit, and the tokens that stand there now."""
-
-    section: str
-    commit: str
-    tokens: int
-
-
 class SessionNotes:
     """The notes of one session, open or ended."""
 
@@ -87,14 +77,12 @@ class SessionNotes:
     def memory(self) -> Memory:
         """The file as it is now; the one in the archive when the session has ended.
 
-        Raises:
-            NotFound: there is no such session.
-            Refused: it ended before anything was noted.
+        Raises NotFound when there is no such session, or it ended before anything was noted.
         """
         for path in (SESSION_FILE, ARCHIVE_FOLDER + SESSION_FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
                 return parse(path, self.sheaf.own.store.read(path).data)
-        raise self._explain_missing()
+        raise self._missing()
 
     @property
     def body(self) -> str:
@@ -120,8 +108,8 @@ class SessionNotes:
             is_open=memory.path == SESSION_FILE,
         )
 
-    def note(self, text: str, *, section: str = "", replace: bool = False) -> SessionNote:
-        """Add a bullet below a heading, or `replace` what stands there.
+    def note(self, text: str, *, section: str = "", replace: bool = False) -> str:
+        """Add a bullet below a heading, or `replace` what stands there, and return the heading.
 
         The heading is named by its words, or by how it begins. Without a name it is the worklog, where a bullet
         begins with the time. Days such as "tomorrow" get their date beside them.
@@ -129,7 +117,7 @@ class SessionNotes:
         Raises:
             TextRefused: there is no such heading, no room is left, or the text would change the headings.
             SecretFound: a password, a key or a token is in it.
-            Refused, NotFound: the session has ended, or never began.
+            NotFound: the session has ended, or never began.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
@@ -141,13 +129,15 @@ class SessionNotes:
             nonlocal title
             old = look(SESSION_FILE)
             if old is None:
-                raise self._explain_missing()
+                raise self._missing()
             page = split(old)
             title = _choose_title(page.body, section or DEFAULT_SECTION)
             if replace:
                 body = _replace_notes(page.body, title, text)
             elif fold_title(title) == fold_title(DEFAULT_SECTION):
-                body = append_bullet(page.body, title, self._prefix_time(text, page.get("created")))
+                apart = "\n" if text.startswith(("```", "~~~")) else " "
+                now = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.sheaf.clock()))
+                body = append_bullet(page.body, title, now + apart + text)
             else:
                 body = append_bullet(page.body, title, text)
             _refuse_changed_headings(page.body, body)
@@ -157,23 +147,23 @@ class SessionNotes:
             }
 
         try:
-            commit = self.sheaf.own.change_files(plan, "replace a section" if replace else "note")
+            self.sheaf.own.change_files(plan, "replace a section" if replace else "note")
         except SecretFound as error:  # the rest of the file was there before
             raise SecretFound(error.kind, "the note") from None
-        return SessionNote(title, commit.id if commit else "", _count_below(self.body, title))
+        return title
 
     def end(self) -> str:
         """Move the notes to the archive, or drop them while they are blank, and return the id of the commit.
 
         Raises:
-            Refused, NotFound: it has ended already, or never began.
+            NotFound: it has ended already, or never began.
             Busy: others are always faster.
         """
 
         def move() -> str:
             memory = self.memory
             if memory.path != SESSION_FILE:
-                raise self._explain_missing()
+                raise self._missing()
             changes = [Change(SESSION_FILE, None, memory.version)]
             if not is_blank(memory):  # at no moment neither of them is there
                 changes.insert(0, Change(ARCHIVE_FOLDER + SESSION_FILE, memory.data, ABSENT))
@@ -183,20 +173,10 @@ class SessionNotes:
 
         return retry(move, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
-    def _prefix_time(self, text: str, created: str) -> str:
-        """Return a note with the time before it, and the day when it is not the first."""
-        form = "%H:%M" if created == self.sheaf.today else "%Y-%m-%d %H:%M"
-        apart = "\n" if text.startswith(("```", "~~~")) else " "
-        return time.strftime(form, time.localtime(self.sheaf.clock())) + apart + text
-
-    def _explain_missing(self) -> MemsheafError:
-        """Return the error for notes that are not there: the session has ended, or it never began."""
-        begin = "`memsheaf session start` begins one."
-        if self.sheaf.own.find(ARCHIVE_FOLDER + SESSION_FILE) or self.sheaf.own.has_history(SESSION_FILE):
-            undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
-            return hinted(Refused(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
-        there = "`memsheaf session list --all` shows which there are"
-        return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
+    def _missing(self) -> NotFound:
+        error = NotFound(str(self.sheaf.scope), f"there is no open session {self.id!r}")
+        undo = f"`memsheaf undo --scope {self.sheaf.scope}` opens one that has ended"
+        return hinted(error, f"`memsheaf session list --all` shows which there are; {undo}.")
 
 
 def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
@@ -247,7 +227,6 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
 
     Raises:
         NotFound: there is none.
-        Refused: it ended before anything was noted.
         ScopeRefused: several are open, or the name is not allowed.
     """
     try:
@@ -267,10 +246,10 @@ def list_ended(layers: Sheaf) -> list[str]:
     return [id for id in layers.work.sessions_with(ARCHIVE_FOLDER + SESSION_FILE) if id not in still_open]
 
 
-def read_template(settings: Settings, path: str = "", *, long: bool = False) -> str:
-    """Return the template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
-    place = path or os.path.join(settings.home, SESSION_FILE)
-    if not path and (long or not os.path.lexists(place)):
+def read_template(settings: Settings, *, long: bool = False) -> str:
+    """Return our long template, or the user's own, or our short one. Raises TextRefused."""
+    place = os.path.join(settings.home, SESSION_FILE)
+    if long or not os.path.lexists(place):
         return read_prompt("session-long" if long else "session")
     try:
         with open_plain(place) as file:

@@ -77,38 +77,26 @@ class VerifiedItem(NamedTuple):
 
 
 class Task:
-    """One task; every step is one commit. `commit` is the id of the last, "" when there was none."""
+    """One task; every step is one commit. `commit` is the id of the last, "" when there was none.
+
+    `status` is one of active, done and dropped; `phase` is the phase that the work is in, and `iteration` how often
+    the plan was made, both from 1. All events of the task have its `trace_id`. Raises BadHeader.
+    """
 
     def __init__(self, sheaf: Sheaf) -> None:
         self.sheaf = sheaf
         self.slug = sheaf.scope.name
-        self.commit = ""
-        self._file = sheaf.read(TASK_FILE)
+        self._load(None)
 
-    @property
-    def title(self) -> str:
-        """What the task is called."""
-        return self._file.name
-
-    @property
-    def status(self) -> str:
-        """One of active, done and dropped."""
-        return self._file.page.get("status")
-
-    @property
-    def trace_id(self) -> str:
-        """The id that all events of the task have."""
-        return self._file.page.get("trace_id")
-
-    @property
-    def phase(self) -> int:
-        """The phase that the work is in, from 1. Raises BadHeader."""
-        return _number(self._file.text, "phase", self.slug)
-
-    @property
-    def iteration(self) -> int:
-        """How often the plan was made, from 1. Raises BadHeader."""
-        return _number(self._file.text, "iteration", self.slug)
+    def _load(self, commit: Commit | None) -> None:
+        self.commit = commit.id if commit else ""
+        file = self.sheaf.read(TASK_FILE)
+        self.title = file.name
+        self.body = file.body
+        self.status = file.page.get("status")
+        self.trace_id = file.page.get("trace_id")
+        self.phase = _number(file.text, "phase", self.slug)
+        self.iteration = _number(file.text, "iteration", self.slug)
 
     def items(self) -> list[VerifiedItem]:
         """Return what was shown to hold, whether or not it still does. Raises TextRefused if a row is unreadable."""
@@ -138,7 +126,7 @@ class Task:
             "phase": self.phase,
             "iteration": self.iteration,
             "trace_id": self.trace_id,
-            "text": self._file.body,
+            "text": self.body,
             "verified": [item._asdict() for item in items if item.status == VERIFIED],
             "regressed": [item._asdict() for item in items if item.status == REGRESSED],
             "revisions": self.revisions(),
@@ -153,7 +141,7 @@ class Task:
             *(f"{item.status} {item.id}: {item.description}" for item in sorted(self.items(), key=_blocking_first)),
         ]
         lines = [one_line(line, MAX_LINE_CHARS) for line in lines]
-        lines += ["", self._file.body.strip(), "", *(f"File: {path}" for path in self.files())]
+        lines += ["", self.body.strip(), "", *(f"File: {path}" for path in self.files())]
         return "\n".join([*lines, f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it."])
 
     def note(self, text: str) -> None:
@@ -264,11 +252,7 @@ class Task:
                 raise NotFound(str(self.sheaf.scope))
             return plan(look, task)
 
-        self._record(self.sheaf.own.change_files(plan_files, why))
-
-    def _record(self, commit: Commit | None) -> None:
-        self.commit = commit.id if commit else ""
-        self._file = self.sheaf.read(TASK_FILE)
+        self._load(self.sheaf.own.change_files(plan_files, why))
 
     def _edit(self, task: str, body: str | None = None, **fields: str) -> str:
         return edit_text(task, fields={**fields, "updated": self.sheaf.today}, body=body)
@@ -309,7 +293,7 @@ class Task:
             change = Change(path, before + line, version_of(present or None))
             return sheaf.own.store.commit([change], by=sheaf.by, why=f"event {complete['event_type']}")
 
-        self._record(retry(append, busy=f"the events of {sheaf.scope} change faster than they can be read"))
+        self._load(retry(append, busy=f"the events of {sheaf.scope} change faster than they can be read"))
         return complete
 
     def events(self) -> list[tuple[str, Mapping[str, object] | None]]:
@@ -420,9 +404,10 @@ def new_task(title: str, goal: str, *, today: str, by: str) -> str:
 
 def _number(task: str, key: str, slug: str) -> int:
     """Return a number of the header of TASK.md. Raises BadHeader."""
-    value = split(task).get(key)
+    page = split(task)
+    value = page.get(key)
     if not re.fullmatch("[1-9][0-9]{0,8}", value):
-        why = f"{key} has to be a whole number, 1 or more"
+        why = page.problem or f"{key} has to be a whole number, 1 or more"
         hint = f"`memsheaf edit --scope task/{slug} {TASK_FILE}` opens it."
         raise hinted(BadHeader(f"task/{slug}/{TASK_FILE}", why), hint)
     return int(value)
