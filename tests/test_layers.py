@@ -72,23 +72,23 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 83_950,
+    "(flat) and work": 81_976,
     "adapters": 10_868,
     "chat": 36_265,
-    "cli": 52_540,
+    "cli": 52_181,
     "encode and text": 14_990,
     "guard": 14_587,
     "hosts": 29_444,
     "hub": 37_309,
-    "index": 15_820,
+    "index": 15_484,
     "learn": 27_413,
     "llm": 13_261,
-    "mcp": 14_978,
+    "mcp": 14_955,
     "prompts": 61,
-    "recall": 7_175,
+    "recall": 7_169,
     "state": 6_384,
     "store": 28_020,
-    "web": 16_756,
+    "web": 16_750,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 
