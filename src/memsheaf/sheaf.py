@@ -1112,7 +1112,7 @@ class Consolidation:
             loaded = self._load_model(model)
         except (ModelFailed, BadSettings) as error:
             notes.append(f"no model was asked: {error}")
-        report = self._run(loaded, apply=True, progress=progress)
+        report = self._run(loaded, apply=True, only_changed=True, progress=progress)
         report.notes = notes + report.notes
         return gates, report
 
@@ -1137,7 +1137,9 @@ class Consolidation:
     def _load_model(self, model: Model | str | None) -> Model | None:
         return load_metered_model(self._sheaf.settings, "consolidate", model, clock=self._sheaf.clock)
 
-    def _run(self, model: Model | None, *, apply: bool, progress: Progress | None) -> ConsolidationReport:
+    def _run(
+        self, model: Model | None, *, apply: bool, only_changed: bool = False, progress: Progress | None
+    ) -> ConsolidationReport:
         from memsheaf.learn import consolidate
         from memsheaf.learn.inbox import Inbox
 
@@ -1152,6 +1154,7 @@ class Consolidation:
                 model=model,
                 apply=apply,
                 learned=Inbox(own.state).count_learned(),
+                changed_since=consolidate.load_last_run(own.state).at if only_changed else 0.0,
                 progress=progress,
             )
 

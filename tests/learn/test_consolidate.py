@@ -495,9 +495,13 @@ def test_what_would_keep_a_stored_question_from_its_answer_is_not_done(place: Pl
     assert expectations(place.state) == [("which database has the crawler?", "new.md")]
 
 
-def test_questions_that_cannot_be_understood_are_none(place: Place) -> None:
-    place.state.save("expected", [["a"], ["a", 1], "ab", None, ["q", "p.md"]])
-    assert expectations(place.state) == [("q", "p.md")]
+def test_after_the_first_run_a_model_is_asked_about_what_changed(place: Place) -> None:
+    place.put(a=A, b=B)
+    scope = place.sheaf.own
+    for since, asked in ((0.0, 1), (NOW - 12 * DAY, 1), (NOW - 9 * DAY, 0)):
+        model = Scripted([NOTHING])
+        run(scope, state=place.state, now=NOW, model=model, changed_since=since)
+        assert len(model.asked) == asked
 
 
 # a model that means harm

@@ -12,12 +12,12 @@ history, and one `undo` brings all of it back.
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import date
-from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
@@ -44,7 +44,6 @@ from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, ha
 
 BY = "consolidation"
 MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of the memories, and two in any case
-MAX_READ_MEMORIES = 20_000  # in a run: those that were changed last
 
 Progress = Callable[[int, int], None]
 
@@ -96,15 +95,13 @@ class Dropped(NamedTuple):
 class ConsolidationReport:
     """The groups that would be done, or were; those that were dropped; and the commit, "" without one.
 
-    `notes` name problems, such as a model that did not answer. `settled` are the clusters of memories that a model
-    was shown and left as they are.
+    `notes` name problems, such as a model that did not answer.
     """
 
     groups: list[PlanGroup] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     commit: str = ""
     notes: list[str] = field(default_factory=list)
-    settled: list[str] = field(default_factory=list)
 
     @property
     def retired(self) -> int:
@@ -125,40 +122,40 @@ def run(
     model: Model | None = None,
     apply: bool = False,
     learned: int = 0,
+    changed_since: float = 0.0,
     progress: Progress | None = None,
 ) -> ConsolidationReport:
     """Find what can be consolidated, check it, and with `apply` do it.
 
-    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute.
-    `learned` is the number of conversations that were ever learned from: the gate counts from there on.
+    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. A model
+    is shown what belongs to a memory that was `changed_since` then. `learned` is the number of conversations that
+    were ever learned from: the gate counts from there on.
 
     Raises:
         Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
-    last = load_last_run(state)
+    first_day = date.fromtimestamp(changed_since).isoformat() if changed_since else ""
     if not apply:
-        return _plan(scope, state, last, now, model, progress)
+        return _plan(scope, state, first_day, now, model, progress)
     with ExitStack() as stack:
         try:
             stack.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
         except Busy:
             raise Busy("another process is consolidating already") from None
-        last = load_last_run(state)
-        _save_last_run(state, last._replace(looked=now))
-        report = _plan(scope, state, last, now, model, progress)
+        _save_last_run(state, load_last_run(state)._replace(looked=now))
+        report = _plan(scope, state, first_day, now, model, progress)
         _commit(report, scope)
         try:
             _move_questions(state, report.groups)
-            settled = (*last.settled, *report.settled)[-MAX_SETTLED_CLUSTERS:]
-            _save_last_run(state, LastRun(now, learned, settled, looked=now))
+            _save_last_run(state, LastRun(now, learned, looked=now))
         except (StoreFailed, Busy) as error:  # the commit stands
             report.notes.append(f"it was done, but not noted: {error}")
         return report
 
 
 def _plan(
-    scope: OpenScope, state: State, last: LastRun, now: float, model: Model | None, progress: Progress | None
+    scope: OpenScope, state: State, first_day: str, now: float, model: Model | None, progress: Progress | None
 ) -> ConsolidationReport:
     """Return the groups that pass every check, and those that were dropped."""
     today = date.fromtimestamp(now)
@@ -167,7 +164,7 @@ def _plan(
     report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
     if model:
         free = _without(memories.values(), report.groups)
-        clusters = _find_clusters(free, scope, last.settled, max_changes + 1)
+        clusters = _find_clusters(free, scope, first_day, max_changes + 1)
         _add_proposals(report, islice(clusters, MAX_CLUSTERS), model, today, progress)
     _drop_refused(report, scope, max_changes)
     _drop_regressions(report, memories, scope, expectations(state))
@@ -176,15 +173,14 @@ def _plan(
 
 def _read_memories(scope: OpenScope) -> dict[str, Memory]:
     """Return the memories that take part, by path."""
-    rows = [row for row in scope.list() if row.state == "ok" and row.type and row.trust != "shared"]
-    rows.sort(key=lambda row: row.updated)
     memories = {}
-    for path in sorted(row.path for row in rows[-MAX_READ_MEMORIES:]):
+    for row in scope.list():
+        if row.state != "ok" or not row.type or row.trust == "shared" or row.path in (CATALOG, CONTEXT):
+            continue
         with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
-            memory = scope.read(path)
-            is_usable = memory.state == "ok" and not memory.is_item and memory.path == path
-            if is_usable and path not in (CATALOG, CONTEXT):
-                memories[path] = memory
+            memory = scope.read(row.path)
+            if memory.state == "ok" and not memory.is_item and memory.path == row.path:
+                memories[row.path] = memory
     return memories
 
 
@@ -331,7 +327,6 @@ MAX_CLUSTER_MEMORIES = 6
 MAX_MEMORY_BYTES = 4_096
 MAX_SEARCHES = 2_000  # memories whose neighbours are searched for in a run
 MAX_NEIGHBOURS = 10
-MAX_SETTLED_CLUSTERS = 1_000  # that are remembered as seen by a model
 ANSWER_SECONDS = 60.0
 MAX_ANSWER_TOKENS = 500
 
@@ -345,18 +340,18 @@ _ANSWER_SCHEMA = object_schema(
 
 
 def _find_clusters(
-    memories: Sequence[Memory], scope: OpenScope, settled: Collection[str], most: int
+    memories: Sequence[Memory], scope: OpenScope, first_day: str, most: int
 ) -> Iterator[list[Memory]]:
     """Yield memories to show together, one and those near it: of one kind, one trust, all shown whole.
 
-    Those that were changed last come first. What is unconfirmed has no say about what is confirmed. A memory that is
-    long or holds a secret is not shown.
+    At least one of them was changed on the first day or later. They come in no order, so that another run shows
+    others. What is unconfirmed has no say about what is confirmed. A memory that is long or holds a secret is not
+    shown.
     """
     shown = [memory for memory in memories if len(memory.data) <= MAX_MEMORY_BYTES and not find_secrets(memory.text)]
-    shown.sort(key=lambda memory: (_day(memory), memory.path), reverse=True)
     free = {memory.path: memory for memory in shown}
-    for first in shown[:MAX_SEARCHES]:
-        if first.path not in free:
+    for first in random.sample(shown, min(len(shown), MAX_SEARCHES)):
+        if first.path not in free or _day(first) < first_day:
             continue
         cluster = [first]
         for match in scope.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
@@ -368,14 +363,7 @@ def _find_clusters(
         if len(cluster) > 1 and not all(map(_is_fixed, cluster)):
             for memory in cluster:
                 del free[memory.path]
-            if _cluster_id(cluster) not in settled:
-                yield cluster
-
-
-def _cluster_id(cluster: Sequence[Memory]) -> str:
-    """Return an id that stays the same as long as none of the memories changes."""
-    parts = sorted(f"{memory.path}\0{memory.version}" for memory in cluster)
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            yield cluster
 
 
 def _add_proposals(
@@ -385,23 +373,16 @@ def _add_proposals(
     today: date,
     progress: Progress | None,
 ) -> None:
-    """Add what a model proposes for clusters of memories; those that it leaves as they are become settled.
-
-    A model that gives no answer is not asked again in this run.
-    """
+    """Add what a model proposes for clusters of memories. One that gives no answer is not asked again in this run."""
     for number, cluster in enumerate(clusters):
         if progress:
             progress(number, MAX_CLUSTERS)
-        groups: list[PlanGroup] = []
         try:
-            groups = _ask_model(model, cluster, today)
+            report.groups += _ask_model(model, cluster, today)
         except ModelFailed as error:
             report.notes.append(f"the model's answer about {cluster[0].path} changed nothing: {error}")
             if not isinstance(error, BadAnswer):
                 return
-        report.groups += groups
-        if not groups:
-            report.settled.append(_cluster_id(cluster))
 
 
 def _ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
@@ -494,7 +475,7 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
 #
 # Before a plan is applied, every stored question that finds its answer now is asked again, by words, of the memories
 # as they would be: those of the plan, and those that the ordinary search finds for the question. The answer, or what
-# takes its place, must be among the first; else the groups that touch it are dropped, or those that touch its rivals.
+# takes its place, must be among the first; else the groups that touch one of these memories are dropped.
 
 MAX_ANSWERS = 5  # an answer counts among the first so many
 MAX_RIVALS = 50  # memories that take part for each question
@@ -511,13 +492,7 @@ class Expectation(NamedTuple):
 
 def expectations(state: State) -> list[Expectation]:
     """Return the stored questions, oldest first."""
-    stored = state.load(_QUESTIONS_NOTE)
-    questions = []
-    for pair in stored if isinstance(stored, list) else []:
-        match pair:
-            case [str(question), str(path)]:
-                questions.append(Expectation(question, path))
-    return questions
+    return [Expectation(*pair) for pair in state.load(_QUESTIONS_NOTE) or ()]
 
 
 def expect(state: State, question: str, path: str) -> None:
@@ -529,35 +504,36 @@ def expect(state: State, question: str, path: str) -> None:
     """
     for secret in find_secrets(question):
         raise SecretFound(secret.kind, "the question")
-    new = Expectation(" ".join(question.split()), path)
-    _change_questions(state, lambda pairs: [*(pair for pair in pairs if pair.question != new.question), new])
+    with state.writing():
+        unexpect(state, question)
+        _save_questions(state, [*expectations(state), Expectation(" ".join(question.split()), path)])
 
 
 def unexpect(state: State, question: str) -> bool:
     """Drop a stored question; return False if there is none such."""
     question = " ".join(question.split())
-    return _change_questions(state, lambda pairs: [pair for pair in pairs if pair.question != question])
+    return drop_questions(state, (), lambda stored: stored != question)
 
 
-def drop_questions(state: State, paths: Collection[str], keep: Callable[[str], bool]) -> None:
-    """Drop all questions that memories answer, because they are erased, or that say what they said."""
-    _change_questions(state, lambda pairs: [pair for pair in pairs if pair.path not in paths and keep(pair.question)])
+def drop_questions(state: State, paths: Collection[str], keep: Callable[[str], bool]) -> bool:
+    """Drop all questions that these memories answer, and those that may not be kept; return False if there is none."""
+    stored = expectations(state)
+    left = [pair for pair in stored if pair.path not in paths and keep(pair.question)]
+    if left != stored:
+        _save_questions(state, left)
+    return left != stored
 
 
 def _move_questions(state: State, groups: Iterable[PlanGroup]) -> None:
     """Let questions that retired memories answered be answered by what says it now."""
     moved = {memory.path: group.keeper.path for group in groups if group.keeper for memory in group.retired}
-    _change_questions(state, lambda pairs: [Expectation(asked, moved.get(path, path)) for asked, path in pairs])
+    stored = expectations(state)
+    if not moved.keys().isdisjoint(pair.path for pair in stored):
+        _save_questions(state, [pair._replace(path=moved.get(pair.path, pair.path)) for pair in stored])
 
 
-def _change_questions(state: State, change: Callable[[list[Expectation]], list[Expectation]]) -> bool:
-    """Save the changed questions; return False if nothing changes. Nothing is created for nothing."""
-    pairs = expectations(state)
-    if change(pairs) == pairs:
-        return False
-    with state.writing():
-        state.save(_QUESTIONS_NOTE, change(expectations(state))[-MAX_QUESTIONS:])
-    return True
+def _save_questions(state: State, questions: Sequence[Expectation]) -> None:
+    state.save(_QUESTIONS_NOTE, questions[-MAX_QUESTIONS:])
 
 
 def _drop_regressions(
@@ -567,32 +543,25 @@ def _drop_regressions(
 
     What expires is not asked for any more.
     """
-    expired = {memory.path for group in report.groups if not group.keeper for memory in group.retired}
     for question, path in questions:
-        matches = [match.row.path for match in scope.matches(question, limit=MAX_RIVALS)]
-        if path not in matches[:MAX_ANSWERS] or path not in memories or path in expired:
+        matches = scope.matches(question, limit=MAX_RIVALS)
+        rivals = {match.row.path: memories[match.row.path] for match in matches if match.row.path in memories}
+        if path not in rivals or path not in _rank(question, rivals):
             continue
-        rivals = {rival: memories[rival] for rival in matches if rival in memories}
-        while concerned := [group for group in report.groups if not rivals.keys().isdisjoint(group.paths)]:
-            touching = [group for group in concerned if path in group.paths]
-            answers = {path, *(group.keeper.path for group in touching if group.keeper)}
-            if not answers.isdisjoint(_rank(question, _apply(concerned, rivals))):
-                break
-            if not touching and path not in _rank(question, rivals):
-                break  # it is found by meaning, and stays as it is
-            report.drop(touching or concerned, f"{question!r} would no longer find {path}")
-
-
-def _apply(groups: Iterable[PlanGroup], memories: Mapping[str, Memory]) -> dict[str, Memory]:
-    """Return memories as they will be after these groups."""
-    planned = dict(memories)
-    for group in groups:
-        for memory in group.retired:
-            planned.pop(memory.path, None)
-        if group.keeper:
-            path = group.keeper.path
-            planned[path] = parse(path, group.text.encode()) if group.text else group.keeper
-    return planned
+        concerned = [group for group in report.groups if not rivals.keys().isdisjoint(group.paths)]
+        answers = {path}
+        planned = dict(rivals)
+        for group in concerned:
+            for memory in group.retired:
+                planned.pop(memory.path, None)
+            if group.keeper:
+                after = parse(group.keeper.path, group.text.encode()) if group.text else group.keeper
+                planned[after.path] = after
+            if path in group.paths:
+                answers.add(group.keeper.path if group.keeper else "")
+        has_expired = "" in answers
+        if not has_expired and answers.isdisjoint(_rank(question, planned)):
+            report.drop(concerned, f"{question!r} would no longer find {path}")
 
 
 def _rank(question: str, memories: Mapping[str, Memory]) -> list[str]:
@@ -628,24 +597,18 @@ class Gate(NamedTuple):
 class LastRun(NamedTuple):
     """The record of the last consolidation that finished; `looked` is when one last began.
 
-    `learned` is the number of conversations that had been learned from by then. `settled` are the clusters of
-    memories that a model saw and left as they are.
+    `learned` is the number of conversations that had been learned from by then.
     """
 
     at: float = 0.0
     learned: int = 0
-    settled: tuple[str, ...] = ()
     looked: float = 0.0
 
 
 def load_last_run(state: State) -> LastRun:
-    """Return what is remembered; a file that cannot be understood starts from zero."""
-    match state.load(LAST_RUN):
-        case {"at": int() | float() as at, "learned": int(learned), "settled": [*settled], **rest}:
-            looked = rest.get("looked", 0.0)
-            if isinstance(looked, int | float):
-                return LastRun(at, learned, tuple(map(str, settled)), looked)
-    return LastRun()
+    """Return what is noted of the last consolidation; zeros before the first."""
+    noted = state.load(LAST_RUN) or {}
+    return LastRun(noted.get("at", 0.0), noted.get("learned", 0), noted.get("looked", 0.0))
 
 
 def _save_last_run(state: State, last: LastRun) -> None:

@@ -197,8 +197,8 @@ def _decode_message(record: Any) -> Said | None:
 def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> None:
     """Take out of conversations and typed lines what erased memories said in any of their texts.
 
-    The `names` of their files go, too. As little as possible goes: a line of a message, the whole message when it is
-    not in a line. Raises StoreFailed, Busy.
+    The `names` of their files go, too. A message that says it goes as a whole, and so do the arguments of a call.
+    Raises StoreFailed, Busy.
     """
     files = [name for name in state.names(drafts=True) if name == HISTORY_FILE or name.startswith(_FILE_PREFIXES)]
     if not files:
@@ -245,35 +245,21 @@ class _Eraser:
         elif line.compacted is not None:
             clean = line._replace(compacted=tuple(map(self._clean_message, line.compacted)))
         elif line.facts is not None:
-            clean = line._replace(facts=self._clean_values(line.facts))
+            clean = line._replace(facts={name: fact for name, fact in line.facts.items() if self._says_nothing(fact)})
         return data if clean == line else encode_line(clean)
 
     def _clean_message(self, said: Said) -> Said:
-        calls = tuple(call._replace(arguments=self._clean_arguments(call.arguments)) for call in said.calls)
+        text = said.text if self.may_stay(said.text) else ERASED_TEXT
+        calls = []
+        for call in said.calls:
+            calls.append(call if self._says_nothing(call.arguments) else call._replace(arguments="{}"))
         touched = tuple(change for change in said.touched if self.may_stay(change.path))
-        return said._replace(text=self._clean_text(said.text), calls=calls, touched=touched)
+        return said._replace(text=text, calls=tuple(calls), touched=touched)
 
-    def _clean_text(self, text: str) -> str:
-        """Return a text without the lines that say it, or ERASED_TEXT if it is not in a line."""
-        if self.may_stay(text):
-            return text
-        clean = "\n".join(line if self.may_stay(line) else ERASED_TEXT for line in text.split("\n"))
-        return clean if self.may_stay(clean) else ERASED_TEXT
-
-    def _clean_arguments(self, arguments: str) -> str:
-        values = parse_object(arguments)
-        if values is None:
-            return self._clean_text(arguments)
-        clean = self._clean_values(values)
-        return arguments if clean == values else json.dumps(clean, ensure_ascii=False)
-
-    def _clean_values(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of an object, with ERASED_TEXT for each that says it, or for all if only together."""
-        clean = {key: value for key, value in values.items() if self.may_stay(key)}
-        for key, value in clean.items():
-            if not all(map(self.may_stay, _find_texts(value))):
-                clean[key] = ERASED_TEXT
-        return clean if self._keep("\n".join(_find_texts(clean))) else dict.fromkeys(clean, ERASED_TEXT)
+    def _says_nothing(self, value: object) -> bool:
+        """Return True if no text in a JSON value says what was erased, nor all of them together."""
+        texts = list(_find_texts(value))
+        return all(map(self.may_stay, texts)) and self._keep("\n".join(texts))
 
 
 def _find_texts(value: object) -> Iterator[str]:
