@@ -999,9 +999,7 @@ class OpenScope:
         if data and self.replica:
             gates.require_no_secret(parse(path, data), self.find(path))
 
-    def draft(
-        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
-    ) -> tuple[Change, Memory, Memory | None]:
+    def draft(self, proposal: Proposal, *, by: str = "extraction") -> tuple[Change, Memory, Memory | None]:
         """Return the change that a proposal makes, the memory after it, and the one before; nothing is written.
 
         Only what a proposal names is replaced. Raises TextRefused, BadHeader, NotFound.
@@ -1013,11 +1011,10 @@ class OpenScope:
         here = tuple(ref for ref in proposal.supersedes if ref.scope == self.name)  # no file names another scope's
         fresh = proposal._replace(supersedes=here).to_memory(self.today, superseded=fact_before, citations=citations)
         if was is None or fact_before:
-            others = {fold(path) for path in taken}
             folder = FACTS if fact_before else ""
 
             def is_taken(name: str) -> bool:
-                return fold(folder + name) in others or bool(self.index.same_file(folder + name))
+                return bool(self.index.same_file(folder + name))
 
             path = folder + file_name(proposal.kind, proposal.name, is_taken)
             return Change(path, fresh.data, ABSENT), place_memory(fresh, path)._replace(scope=self.name), was

@@ -266,13 +266,11 @@ def test_what_was_logged_is_handed_over_once(log: DailyLog, state: State) -> Non
     log.append(turn(f"user: {FRIDAYS}", "assistant: Noted."))
     log.note("Remember that Kim signs releases.")
 
-    assert [len(one.messages) for one in log.waiting()] == [2, 1]
     assert log.hand_over() == 2
-    assert (log.waiting(), log.hand_over()) == ([], 0)
+    assert log.hand_over() == 0
     assert handed(state) == [f"user: {FRIDAYS}", "assistant: Noted.", "user: Remember that Kim signs releases."]
 
     log.note("And Lee builds them.")
-    assert [one.messages[0].text for one in log.waiting()] == ["And Lee builds them."]
     assert log.hand_over() == 1
     assert handed(state) == ["user: And Lee builds them."]
 

@@ -384,12 +384,14 @@ def test_a_batch_that_was_committed_and_not_marked_is_not_learned_twice(sheaf: S
     sheaf.learn(turn(FRIDAYS))
     learning = sheaf.learning
     batch = learning.inbox.next_batch()
-    learning._learn_batch(batch, Scripted([said(memory())]), 1.0)  # and here the process dies
+    proposals = learning._propose(batch, Scripted([said(memory())]), 1.0)
+    (verdict,) = learning._learn(batch, proposals)  # and here the process dies
+    sheaf.revise(verdict.path, "Fridays", "Mondays")
 
-    done = sheaf.distil(Scripted([]))
+    done = sheaf.distil(Scripted([said(memory())]))
 
     assert (done.turns, done.verdicts, done.problem) == (1, (), "")
-    assert len(sheaf.list()) == 1
+    assert [sheaf.read(row.path).body for row in sheaf.list()] == ["Releases go out on Mondays.\n"]
 
 
 def test_whoever_comes_second_leaves_the_work_to_the_first(sheaf: Sheaf, settings: Settings) -> None:
@@ -464,7 +466,8 @@ def test_of_one_fact_that_a_model_proposes_under_two_names_one_is_kept(sheaf: Sh
 
     verdicts = learned(sheaf, f"user: {port}", model=said(memory("Port", content=port), memory("Shop", content=port)))
 
-    assert [(one.outcome, one.why) for one in verdicts] == [("saved", ""), ("dropped", "it was proposed twice")]
+    assert [one.outcome for one in verdicts] == ["saved", "dropped"]
+    assert verdicts[0].path in verdicts[1].why
 
 
 def test_a_new_fact_under_an_old_name_does_not_cost_the_old_text(sheaf: Sheaf) -> None:
@@ -506,14 +509,13 @@ def test_what_only_a_tool_said_is_not_confirmed_wherever_it_stands(changes: dict
     assert sheaf.read(verdict.path).trust == "unconfirmed"
 
 
-def test_a_dry_run_shows_no_secret_to_the_model(sheaf: Sheaf) -> None:
-    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6"
-    model = Scripted([said()])
+def test_one_undo_takes_back_what_was_learned_together(sheaf: Sheaf) -> None:
+    verdicts = learned(sheaf, "user: Remember that Kim owns billing. Remember that Robin owns search.")
+    assert [one.outcome for one in verdicts] == ["saved", "saved"]
 
-    sheaf.learning.rehearse([turn(f"user: the token is {key}"), turn("user: off the record, we sell")], model)
+    sheaf.undo()
 
-    assert key not in model.asked[0].text
-    assert "we sell" not in model.asked[0].text
+    assert sheaf.list() == []
 
 
 SHOP = "The replicated database behind the web shop of the northern region listens for internal clients on port"

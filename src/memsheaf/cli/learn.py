@@ -10,7 +10,7 @@ from datetime import date
 
 from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
 from memsheaf.cli.changes import edited_text
-from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes
+from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, MODEL, Argument, Usage, group, takes
 from memsheaf.cli.output import Part, Styled, Table
 from memsheaf.errors import MemsheafError, TextRefused, hinted
 from memsheaf.learn.daily_log import DailyLog
@@ -91,7 +91,7 @@ def clear_inbox(call: Call) -> int:
     return call.answer({"dropped": dropped}, f"Dropped {plural(dropped, 'turn')}")
 
 
-@takes(CONVERSATION, MODEL, DRY_RUN)
+@takes(CONVERSATION, MODEL)
 def extract(call: Call) -> int:
     """Make memories of what was said: of the turns in the inbox, or of a conversation in a file.
 
@@ -102,22 +102,18 @@ def extract(call: Call) -> int:
 
     examples:
       memsheaf extract
-      memsheaf extract conversation.jsonl --dry-run
+      memsheaf extract conversation.jsonl
       memsheaf extract notes.txt --model none --json
     """
     options, console = call.options, call.console
     with call.memory() as memories:
         turns = list(call.transcript(options.source, [memories.root])) if options.source else []
         model = load_metered_model(memories.settings, "extract", options.model)
-        if options.dry_run:
-            rehearsed = turns if options.source else memories.learning.waiting()
-            done = Distilled(len(rehearsed), tuple(memories.learning.rehearse(rehearsed, model)))
-        else:
-            added = memories.learning.inbox.extend(turns) if turns else 0
-            with console.progress("Reading turns") as progress:
-                done = memories.learning.distil(model, progress=progress)
-            if options.source and not added and not done.turns:
-                console.note("all of it was read before")
+        added = memories.learning.inbox.extend(turns) if turns else 0
+        with console.progress("Reading turns") as progress:
+            done = memories.learning.distil(model, progress=progress)
+        if options.source and not added and not done.turns:
+            console.note("all of it was read before")
     fields = ("name", "description", "kind", "content", "conversation", "trust")
     verdicts = [
         {
@@ -129,8 +125,8 @@ def extract(call: Call) -> int:
         for one in done.verdicts
     ]
     return call.answer(
-        {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run, "verdicts": verdicts},
-        _distilled_lines(call, done, dry_run=options.dry_run, hint=model is None and not options.model),
+        {**pick(done, ("turns", "left", "problem")), "verdicts": verdicts},
+        _distilled_lines(call, done, hint=model is None and not options.model),
         code=1 if done.problem else 0,
     )
 
@@ -140,13 +136,12 @@ def _verdict_name(call: Call, verdict: JudgedProposal) -> str:
     return verdict.id or (call.label(verdict.ref) if verdict.ref else "")
 
 
-def _distilled_lines(call: Call, done: Distilled, *, dry_run: bool, hint: bool) -> Iterator[str]:
+def _distilled_lines(call: Call, done: Distilled, *, hint: bool) -> Iterator[str]:
     counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
-    summary = counts + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
+    summary = counts if done.verdicts else "nothing to keep."
     yield f"Read {plural(done.turns, 'turn')}: {summary}"
     for one in done.verdicts:
         outcome = {"saved": "saved", "queued": "waiting for review"}.get(one.outcome, "dropped")
-        outcome = f"would be {one.outcome}" if dry_run else outcome
         yield f"  {outcome}: {_verdict_name(call, one) or one.proposal.name}" + (f" ({one.why})" if one.why else "")
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"

@@ -28,7 +28,6 @@ from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFail
 from memsheaf.hub.server_replicas import Caller, CallerView, ServerReplicas
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox, prepare
-from memsheaf.learn.learner import learning_reason
 from memsheaf.learn.review_queue import QueuedProposal, ReviewQueue
 from memsheaf.limits import Caps, ChatCaps
 from memsheaf.llm import Model, load_model
@@ -172,13 +171,11 @@ class HubWorker:
         if (taken := service.take_turns(login, namespace, BATCH_BYTES)) is None:
             return False
         batch = _batch_of(taken)
-        if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
-            service.finish_turns(login, namespace, taken.batch)  # it was saved, and then the worker died
-            return True
         with self._memories(namespace, login) as view:
             learner = view.layers.learning
             learner.inbox = _TakenInbox(batch, lambda: service.take_turns(login, namespace, BATCH_BYTES))
             learner.queue = _HubQueue(view.layers.own.state, partial(service.propose, login, namespace, batch.id))
+            learner.find_saved = partial(service.saved_texts, login, namespace)
             done = learner.distil(self._model(namespace, LEARN), deadline=LEARNING_SECONDS)
             if done.problem:
                 raise ModelFailed(done.problem)

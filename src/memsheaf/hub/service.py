@@ -186,10 +186,15 @@ class HubService:
         """Delete turns that were learned from."""
         self.ask(login, "SELECT memsheaf.finish_turns(%s, %s)", namespace, batch)
 
-    def has_commit(self, login: str, namespace: str, why: str) -> bool:
-        """Whether a commit with this reason is on the hub."""
-        query = "SELECT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = %s AND c.why = %s)"
-        return bool(self.ask(login, query, namespace, why)[0][0])
+    def saved_texts(self, login: str, namespace: str, why: str) -> list[bytes]:
+        """Return the texts that commits with this reason saved."""
+        query = (
+            "SELECT t.data FROM memsheaf.commits c"
+            " JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id"
+            " JOIN memsheaf.texts t ON t.namespace = r.namespace AND t.version = r.after"
+            " WHERE c.namespace = %s AND c.why = %s"
+        )
+        return [bytes(data) for (data,) in self.ask(login, query, namespace, why)]
 
     # the cost of models
 

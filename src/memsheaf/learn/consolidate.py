@@ -339,9 +339,7 @@ _ANSWER_SCHEMA = object_schema(
 )
 
 
-def _find_clusters(
-    memories: Sequence[Memory], scope: OpenScope, first_day: str, most: int
-) -> Iterator[list[Memory]]:
+def _find_clusters(memories: Sequence[Memory], scope: OpenScope, first_day: str, most: int) -> Iterator[list[Memory]]:
     """Yield memories to show together, one and those near it: of one kind, one trust, all shown whole.
 
     At least one of them was changed on the first day or later. They come in no order, so that another run shows
@@ -516,7 +514,7 @@ def unexpect(state: State, question: str) -> bool:
 
 
 def drop_questions(state: State, paths: Collection[str], keep: Callable[[str], bool]) -> bool:
-    """Drop all questions that these memories answer, and those that may not be kept; return False if there is none."""
+    """Drop the questions that these memories answer, and those not to be kept; return False if there is none."""
     stored = expectations(state)
     left = [pair for pair in stored if pair.path not in paths and keep(pair.question)]
     if left != stored:

@@ -156,10 +156,6 @@ class DailyLog:
                 texts[day] = f"{texts[day]}\n{page.text}" if day in texts else page.text
         return [Day(day, text, tuple(entries(text))) for day, text in texts.items()]
 
-    def waiting(self) -> list[Turn]:
-        """Return the turns that were not handed over yet. Nothing is changed."""
-        return self._inbox.find_unseen(self._read_changed()[0])
-
     def hand_over(self) -> int:
         """Put what was logged since the last time into the inbox; return how many turns were new to it.
 

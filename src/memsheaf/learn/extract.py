@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Ref, Refused
+from memsheaf.errors import BadHeader, Duplicate, MemsheafError, ModelFailed, NotFound, Ref, Refused
 from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
@@ -26,7 +26,7 @@ from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.store import Change, Commit
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
-from memsheaf.text.similarity import LIKELY, RELATED, SAME, alike, coverage, fact, numbers, telling, words
+from memsheaf.text.similarity import LIKELY, RELATED, SAME, coverage, fact, numbers, telling, words
 from memsheaf.text.tokenizer import stem
 
 MAX_ANSWER_MEMORIES = 10
@@ -148,17 +148,14 @@ def day_of(turn: Turn, today: date) -> date:
         return today
 
 
-def draft(memories: LearningScopes, proposal: Proposal, taken: Iterable[Ref] = (), *, by: str = BY) -> Draft:
-    """Return the change that a proposal makes, under a name that is not taken; nothing is written.
-
-    Raises TextRefused, BadHeader, NotFound.
-    """
+def draft(memories: LearningScopes, proposal: Proposal, *, by: str = BY) -> Draft:
+    """Return the change that a proposal makes; nothing is written. Raises TextRefused, BadHeader, NotFound."""
     name = proposal.scope
     if proposal.replaces:
         name = proposal.replaces.scope or memories.home
     elif name not in memories.scopes():
         name = choose_scope(proposal.kind, proposal.content, memories.scopes(), memories.home)
-    return memories.open_scope(name).draft(proposal, [ref.path for ref in taken if ref.scope == name], by=by)
+    return memories.open_scope(name).draft(proposal, by=by)
 
 
 def refuse(memories: LearningScopes, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
@@ -170,45 +167,38 @@ def refuse(memories: LearningScopes, memory: Memory, was: Memory | None, *, aske
 
 def decide(
     memories: LearningScopes,
-    proposals: Iterable[Proposal],
+    proposal: Proposal,
     turns: Sequence[Turn],
     *,
     policy: Callable[[str], str],
-) -> list[JudgedProposal]:
-    """Judge proposals: save, queue or drop each, with the reason. `policy` gives the policy of a scope."""
-    verdicts: list[JudgedProposal] = []
-    taken: dict[Ref, Memory] = {}
-    for proposal in proposals:
-        others = [verdict.proposal for verdict in verdicts if verdict.ref and not verdict.proposal.explicit]
-        if proposal.explicit and any(_covers(other, proposal) for other in others):
-            continue  # a model has said it, and it was taken
-        try:
-            content = proposal.content
-            proposal = find_corrected(memories, proposal)
-            if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
-                continue  # hardly worth keeping by itself, and not surely a correction
-            if proposal.replaces in taken:
-                proposal = proposal._replace(replaces=None, version="")
-            _refuse_unsupported(proposal, turns, memories)
-            change, memory, was = draft(memories, proposal, taken)
-            refuse(memories, memory, was, asked=proposal.explicit)
-            _refuse_repeated(memory, taken.values(), was)
-            stone = memories.open_scope(memory.scope).buried(memory)
-            if stone and not proposal.explicit:
-                raise Refused(f"it was {stone.why} on {stone.at[:10]}")
-        except (Refused, BadHeader, NotFound, ValueError) as error:
-            verdicts.append(_drop(proposal, error, memories))
-            continue
-        taken[memory.ref] = memory
-        proposal = proposal._replace(replaces=None, version="", scope=memory.scope)
-        if was:
-            taken[was.ref] = memory
-            proposal = proposal._replace(replaces=was.ref, version=was.version)
-        if why := _review_reason(proposal, was, policy(memory.scope)):
-            verdicts.append(JudgedProposal(proposal, "queued", memory.ref, why))
-        else:
-            verdicts.append(JudgedProposal(proposal, "saved", memory.ref, change=change))
-    return verdicts
+    beside: Collection[Ref] = (),
+) -> JudgedProposal | None:
+    """Judge a proposal: save, queue or drop it, with the reason; None for what is only worth keeping as a correction.
+
+    `policy` gives the policy of a scope. Memories `beside` it come from the same turns, and are not corrected by it.
+    """
+    try:
+        content = proposal.content
+        proposal = find_corrected(memories, proposal, beside)
+        if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
+            return None
+        _refuse_unsupported(proposal, turns, memories)
+        change, memory, was = draft(memories, proposal)
+        refuse(memories, memory, was, asked=proposal.explicit)
+        # one other word may be the whole correction
+        if was and was.type == memory.type and fact(memory) == fact(was):
+            raise Refused(f"{str(was.ref)!r} says so already")
+        stone = memories.open_scope(memory.scope).buried(memory)
+        if stone and not proposal.explicit:
+            raise Refused(f"it was {stone.why} on {stone.at[:10]}")
+    except (Refused, BadHeader, NotFound, ValueError) as error:
+        return _drop(proposal, error, memories)
+    proposal = proposal._replace(scope=memory.scope)
+    if was:
+        proposal = proposal._replace(replaces=was.ref, version=was.version)
+    if why := _review_reason(proposal, was, policy(memory.scope)):
+        return JudgedProposal(proposal, "queued", memory.ref, why)
+    return JudgedProposal(proposal, "saved", memory.ref, change=change)
 
 
 def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedProposal:
@@ -219,30 +209,6 @@ def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedPro
     if telling(proposal.content) == telling(memories.read(error.ref).body):
         return JudgedProposal(proposal, "dropped", None, why)
     return JudgedProposal(proposal, "queued", error.ref, why)
-
-
-def save(scope: OpenScope, verdicts: Sequence[JudgedProposal], why: str) -> list[JudgedProposal]:
-    """Commit what is to be saved in one scope as one; or one by one, when something in it is refused after all.
-
-    Raises:
-        Changed, Exists: somebody changed one of them meanwhile; decide again.
-    """
-    changes = [verdict.change for verdict in verdicts if verdict.change]
-    try:
-        if changes:
-            scope.change_many(changes, why, by=BY)
-        return list(verdicts)
-    except Refused:
-        pass
-    saved = []
-    for verdict in verdicts:
-        try:
-            if verdict.change:
-                scope.change_many([verdict.change], f"{why}, in part", by=BY)
-        except (Refused, Exists) as error:
-            verdict = JudgedProposal(verdict.proposal, "dropped", None, without_secrets(str(error)))
-        saved.append(verdict)
-    return saved
 
 
 # The model's proposals
@@ -419,15 +385,6 @@ def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], memories: Mem
         raise Refused("nothing in the conversation says it")
 
 
-def _refuse_repeated(memory: Memory, others: Iterable[Memory], was: Memory | None) -> None:
-    """Raise Refused for what another proposal says, or the memory that it would replace."""
-    wanted = fact(memory)
-    if any(alike(wanted, fact(other)) >= SAME for other in others):
-        raise Refused("it was proposed twice")
-    if was and was.type == memory.type and wanted == fact(was):  # one other word may be the whole correction
-        raise Refused(f"{str(was.ref)!r} says so already")
-
-
 def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
     """Return why a person has to see a proposal first, "" if that need not be."""
     if policy not in ("auto", "log"):
@@ -444,7 +401,7 @@ def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
     return "it would change what you wrote yourself" if was.source == "user" and not is_users else ""
 
 
-def _covers(proposal: Proposal, asked: Proposal) -> bool:
+def covers(proposal: Proposal, asked: Proposal) -> bool:
     """Return True if a model's proposal says what the user asked for."""
     wanted = telling(asked.content)
     if not numbers(wanted) <= numbers(words(proposal.content)):

@@ -78,14 +78,12 @@ class Inbox:
         Messages without an id are numbered by how often their text occurred before. Raises StoreFailed, Busy.
         """
         added = 0
-        for stored in self._prepare_unseen(turns):
+        for stored in _prepare_all(turns, self._clock()):
+            if not self._find_new(stored.keys):
+                continue
             with self._state.writing() as db:
                 added += self._add(db, stored, self._find_new(stored.keys))
         return added
-
-    def find_unseen(self, turns: Iterable[Turn]) -> list[Turn]:
-        """Return those turns of a conversation, given from its beginning, that `extend` would queue."""
-        return [stored.turn for stored in self._prepare_unseen(turns) if stored.turn.messages]
 
     def next_batch(self, most: int = BATCH_BYTES) -> Batch:
         """Return the next turns of one conversation; the same until they are done. Raises StoreFailed, Busy."""
@@ -170,9 +168,6 @@ class Inbox:
         elif wishes[0] != ("", "", ""):
             _hear(db, self._state, name, first="", before="", after="")
         return is_silent
-
-    def _prepare_unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
-        return [stored for stored in _prepare_all(turns, self._clock()) if self._find_new(stored.keys)]
 
     def _add(
         self,

@@ -3,39 +3,40 @@
     sheaf.learn(turn)      # in the agent's way for one write
     sheaf.distil()         # whenever there is time: what waits becomes memories, proposals, or nothing
 
-The cursor moves only when a batch is through. After a crash the same batch is done again; the journals tell in which
-scopes it was committed already. What belongs to several scopes is one commit in each, the scope that learns last.
+The cursor moves only when a batch is through. After a crash the same batch is done again; the journals tell what was
+saved already. Each memory is one commit, and `undo` takes back those of one batch together.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Refused
+from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Ref, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import (
+    BY,
     BadAnswer,
     JudgedProposal,
     LearningScopes,
+    covers,
     decide,
     draft,
     propose,
     refuse,
-    save,
     time_of,
 )
-from memsheaf.learn.inbox import Batch, Inbox, prepare
+from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue
 from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Allow, Memory
-from memsheaf.recall.turns import Proposal, Turn
+from memsheaf.recall.turns import Proposal
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger
 
@@ -87,6 +88,7 @@ class Learner:
         self.inbox = Inbox(state, clock=clock)
         self.daily = DailyLog(memories.root, state, ledger=ledger, clock=clock)
         self.queue = ReviewQueue(state)
+        self.find_saved = self._find_saved
 
     def distil(
         self,
@@ -103,18 +105,8 @@ class Learner:
                     done = self._distil(done, model, deadline, progress)
             except Busy:
                 return done._replace(left=self.inbox.count_waiting(), problem=ALREADY_LEARNING)
-            if done.problem or not self.waiting():  # another process may have left its turns to this one
+            if done.problem or not self.inbox.count_waiting():  # another process may have left its turns to this one
                 return done
-
-    def waiting(self) -> list[Turn]:
-        """Return all that the next `distil` will read, in order. Nothing is handed out or changed."""
-        return [*self.inbox.turns(), *(self.daily.waiting() if self._reads_log else ())]
-
-    def rehearse(self, turns: Sequence[Turn], model: Model | None = None) -> list[JudgedProposal]:
-        """Return what would come of these turns; nothing is written. Raises ModelFailed."""
-        turns = prepare(turns, self._clock())
-        proposals = propose(self._memories, turns, model, date.fromtimestamp(self._clock()))
-        return decide(self._memories, proposals, turns, policy=self._policy)
 
     def preview(self, name: str) -> tuple[Memory, Memory | None, str]:
         """Return the memory that an approval would store, the one it would replace, and what speaks against it.
@@ -197,52 +189,55 @@ class Learner:
             if progress:
                 progress(done.turns, done.turns + self.inbox.count_waiting())
             try:
-                verdicts = self._learn_batch(batch, model, deadline)
+                proposals = self._propose(batch, model, deadline)
             except ModelFailed as error:
                 return done._replace(left=self.inbox.count_waiting(), problem=str(error))
-            if verdicts is not None:
+            if self.inbox.holds(batch):  # else something was erased from it meanwhile
+                verdicts = self._learn(batch, proposals)
                 self.inbox.finish(batch)
                 done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
         if progress and done.turns:
             progress(done.turns, done.turns)
         return done
 
-    def _learn_batch(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
-        """Save or queue the results of a batch; return None if something was erased from it meanwhile."""
-        why = learning_reason(batch)
-        committed = self._committed_scopes(why) if batch.tries > 1 else set()
-        home = self._memories.home
-        if home in committed:
-            return []  # it was saved, and then the process died
-        proposals = self._propose(batch, model, deadline)
-        if not self.inbox.holds(batch):
-            return None
-        saved: list[JudgedProposal] = []
+    def _learn(self, batch: Batch, proposals: Iterable[Proposal]) -> list[JudgedProposal]:
+        """Save, queue or drop proposals, each by itself. One that was saved before a crash is passed over."""
+        why = f"learn {batch.id[:16]}"
+        saved = [data.decode("utf-8", "replace") for data in self.find_saved(why)] if batch.tries > 1 else []
+        verdicts: list[JudgedProposal] = []
+        for proposal in proposals:
+            if any(proposal.content.strip() in text for text in saved):
+                continue
+            others = [verdict.proposal for verdict in verdicts if verdict.ref and not verdict.proposal.explicit]
+            if proposal.explicit and any(covers(other, proposal) for other in others):
+                continue  # a model has said it, and it was taken
+            verdict = self._learn_one(proposal, batch, why, [each.ref for each in verdicts if each.ref])
+            if verdict:
+                verdicts.append(verdict)
+        return verdicts
 
-        def attempt() -> list[JudgedProposal]:
-            by_scope: dict[str, list[JudgedProposal]] = {home: []}
-            for verdict in decide(self._memories, proposals, batch.turns, policy=self._policy):
-                if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
-                    verdict = verdict._replace(id=self.propose(verdict.proposal, verdict.why))
-                scope = verdict.ref.scope if verdict.change and verdict.ref else home
-                if not verdict.change or scope not in committed:
-                    by_scope.setdefault(scope, []).append(verdict)
-            by_scope[home] = by_scope.pop(home)  # last: its commit marks the batch as done
-            try:
-                for scope, verdicts in by_scope.items():
-                    saved.extend(save(self._memories.open_scope(scope), verdicts, why))
-            except Exists as error:
-                raise Changed(error.ref) from None
-            return saved
+    def _learn_one(
+        self, proposal: Proposal, batch: Batch, why: str, beside: Collection[Ref]
+    ) -> JudgedProposal | None:
+        def attempt() -> JudgedProposal | None:
+            verdict = decide(self._memories, proposal, batch.turns, policy=self._policy, beside=beside)
+            if verdict and verdict.outcome == "queued":
+                return verdict._replace(id=self.propose(verdict.proposal, verdict.why))
+            if verdict and verdict.ref and verdict.change:
+                try:
+                    self._memories.open_scope(verdict.ref.scope).change_many([verdict.change], why, by=BY)
+                except Exists as error:
+                    raise Changed(error.ref) from None
+                except Refused as error:
+                    return JudgedProposal(proposal, "dropped", None, without_secrets(str(error)))
+            return verdict
 
-        def look_again() -> None:
-            committed.update(self._committed_scopes(why))
+        return retry(attempt, busy="the memories change faster than they can be read", times=5)
 
-        return retry(attempt, busy="the memories change faster than they can be read", times=5, meanwhile=look_again)
-
-    def _committed_scopes(self, why: str) -> set[str]:
-        """Return the scopes in which a batch was committed already."""
-        return {commit.scope for commit in self._memories.log(limit=MAX_COMMITS_BACK) if commit.why == why}
+    def _find_saved(self, why: str) -> list[bytes]:
+        """Return the texts that commits with this reason saved, in all scopes."""
+        commits = [commit for commit in self._memories.log(limit=MAX_COMMITS_BACK) if commit.why == why]
+        return [step.new for commit in commits for step in commit.revisions if step.new]
 
     def _propose(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
         """Return what is proposed of a batch; by rules alone once a model has failed often enough.
@@ -260,11 +255,6 @@ class Learner:
             if batch.tries < MAX_TRIES or not (is_old or isinstance(error, BadAnswer)):
                 raise
         return propose(self._memories, batch.turns, None, today)
-
-
-def learning_reason(batch: Batch) -> str:
-    """Return why a commit was made that saves what came of a batch."""
-    return f"learn {batch.id[:16]}"
 
 
 def forget_waiting(
