@@ -1,4 +1,4 @@
-"""Transcripts of several hosts become turns; what is broken in them is counted and costs nothing else."""
+"""Transcripts of several hosts become turns; what is broken in them costs nothing else."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def test_a_claude_code_transcript_becomes_turns() -> None:
         ]
     )
 
-    assert (found.format, found.skipped, len(found.turns)) == ("claude-code", 0, 2)
     first, second = found
     assert said(first) == [
         ("user", "Fix the build."), ("assistant", "I look."), ("tool", "make: error"), ("assistant", "Fixed."),
@@ -85,7 +84,7 @@ def test_what_nobody_said_is_left_out() -> None:
         found = read_transcript([line("user", "Hello.", 1), aside, line("assistant", "Hi.", 3)])
 
         assert said(*found) == [("user", "Hello."), ("assistant", "Hi.")], aside
-        assert (len(found.turns), found.skipped) == (1, 0), aside
+        assert len(found) == 1, aside
 
 
 def test_it_is_seen_that_the_agent_saved_by_itself() -> None:
@@ -154,11 +153,10 @@ def test_messages_as_apis_have_them_become_turns() -> None:
     ):
         found = read_transcript(text)
 
-        assert (found.format, found.skipped) == ("messages", 0), text
-        assert found.turns == (
+        assert found == [
             Turn("k", (Message("user", "Hello.", "m1"), Message("assistant", "Hi.")), "2026-11-15T10:00:00Z"),
             Turn("k", (Message("user", "Bye."),)),
-        )
+        ], text
 
 
 # trouble

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from memsheaf.cli.command import Options
     from memsheaf.cli.output import Console, Part
     from memsheaf.config import Settings
-    from memsheaf.learn.transcripts import Transcript
     from memsheaf.memory import Allow
     from memsheaf.open_scope import OpenScope
+    from memsheaf.recall.turns import Turn
     from memsheaf.sheaf import Sheaf
     from memsheaf.state import State
 
@@ -249,18 +249,18 @@ class Call:
             raise Usage("this command works on the project's layers; --project says which project")
         return self.memory(scopes=(), task=task, session=session, read_only=read_only)
 
-    def transcript(self, source: str, folders: Sequence[str] = ()) -> Transcript:
-        """Read a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
+    def transcript(self, source: str, folders: Sequence[str] = ()) -> list[Turn]:
+        """Return the turns of a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
         from memsheaf.learn.transcripts import read_transcript
 
         text = self.file_text(source, TRANSCRIPT)
         if "\0" in text[:4096]:
             raise hinted(TextRefused(f"{source!r} is not UTF-8 text"), TRANSCRIPT_HINT)
         name = "standard input" if source == "-" else os.path.basename(source)
-        found = read_transcript(text, conversation=name, folders=folders)
-        if found.skipped:
-            self.console.note(f"{plural(found.skipped, 'line')} could not be understood")
-        return found
+        turns = read_transcript(text, conversation=name, folders=folders)
+        if not turns:
+            raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
+        return turns
 
     def file_text(self, source: str, most: int) -> str:
         """The text of a file of this machine, or with - of standard input; refused when it is longer than that."""

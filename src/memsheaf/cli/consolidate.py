@@ -7,10 +7,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
-from memsheaf.cli.call import TRANSCRIPT_HINT, Call, pick, plural
+from memsheaf.cli.call import Call, pick, plural
 from memsheaf.cli.command import CONVERSATION, MODEL, SESSION, TASK, Argument, Usage, group, place, takes
 from memsheaf.cli.output import Note, Part, Table
-from memsheaf.errors import Busy, TextRefused, hinted
+from memsheaf.errors import Busy
 from memsheaf.learn.consolidate import (
     MAX_ANSWERS,
     ConsolidationReport,
@@ -196,21 +196,19 @@ def compact(call: Call) -> int:
       memsheaf compact - --trigger phase --json
     """
     options = call.options
-    found = call.transcript(options.source)
-    if not found.turns:
-        raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
+    turns = call.transcript(options.source)
     notes = call.file_text(options.notes, NOTES) if options.notes else ""
     with call.layers(task=options.task, session=options.session) as layers, call.console.waiting("compacting"):
         for line in layers.work.unclear():
             call.console.note(line)
         done = compact_conversation(
             layers,
-            [message for turn in found for message in turn.messages],
+            [message for turn in turns for message in turn.messages],
             options.budget,
             trigger=options.trigger,
             notes=notes,
             model=options.model,
-            name=found.turns[-1].conversation,
+            name=turns[-1].conversation,
             approve=options.approve,
         )
         folder = layers.only("project").state.folder

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 
-from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
+from memsheaf.cli.call import BY, Call, insisting, pick, plural
 from memsheaf.cli.changes import edited_text
 from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, MODEL, Argument, Usage, group, takes
 from memsheaf.cli.output import Part, Styled, Table
-from memsheaf.errors import MemsheafError, TextRefused, hinted
+from memsheaf.errors import MemsheafError
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.inbox import Inbox
@@ -69,14 +69,10 @@ def show_inbox(call: Call) -> int:
 @inbox.action(CONVERSATION._replace(required=True))
 def add_inbox(call: Call) -> int:
     """Put a transcript in."""
-    transcript = call.transcript(call.options.source, [call.root()])
-    if not transcript.turns:
-        raise hinted(TextRefused("there is no message in it; nothing was taken in"), TRANSCRIPT_HINT)
+    turns = call.transcript(call.options.source, [call.root()])
     with call.console.waiting("taking in"):
-        added = Inbox(call.state()).extend(transcript)
-    value = {"format": transcript.format, "turns": len(transcript.turns), "added": added}
-    said = f"Took in {added:,} of {plural(len(transcript.turns), 'turn')}"
-    return call.answer({**value, "skipped": transcript.skipped}, said)
+        added = Inbox(call.state()).extend(turns)
+    return call.answer({"turns": len(turns), "added": added}, f"Took in {added:,} of {plural(len(turns), 'turn')}")
 
 
 @inbox.action(Argument("--yes", "do not ask before dropping it"))
@@ -107,7 +103,7 @@ def extract(call: Call) -> int:
     """
     options, console = call.options, call.console
     with call.memory() as memories:
-        turns = list(call.transcript(options.source, [memories.root])) if options.source else []
+        turns = call.transcript(options.source, [memories.root]) if options.source else []
         model = load_metered_model(memories.settings, "extract", options.model)
         added = memories.learning.inbox.extend(turns) if turns else 0
         with console.progress("Reading turns") as progress:

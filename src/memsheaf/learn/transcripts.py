@@ -2,14 +2,13 @@
 
 Four formats are recognized: the JSON lines of Claude Code and of Codex; messages as model APIs have them, one a line
 or all in one list; and plain text with `User:` and `Assistant:` labels. Nothing in them is an error: what cannot be
-understood is left out and counted.
+understood is left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from memsheaf.recall.turns import Message, Turn
@@ -41,30 +40,15 @@ _SPEAKER = f"({'|'.join(_ROLE_OF_SPEAKER)}|system)"
 _SPEAKER_LABEL = rf"(?i)(?:#+[ \t]+|\*\*)?{_SPEAKER}(?:[:：]\**|\*\*[:：])(.*)|#+[ \t]+{_SPEAKER}[ \t]*"
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """The turns of a conversation, in order. `format` is `claude-code`, `codex`, `messages` or `text`.
-
-    `skipped` counts the lines and messages that were of no use because they are broken.
-    """
-
-    format: str
-    turns: tuple[Turn, ...]
-    skipped: int = 0
-
-    def __iter__(self) -> Iterator[Turn]:
-        return iter(self.turns)
-
-
 def read_transcript(
     source: str | Iterable[str], *, conversation: str = "", folders: Sequence[str] = ()
-) -> Transcript:
-    """Read a conversation, given as one text or as lines.
+) -> list[Turn]:
+    """Return the turns of a conversation, given as one text or as lines, in order.
 
     `conversation` is its name where it does not say one itself. Files that the agent wrote below one of `folders`
     are memories that it saved by itself.
 
-    >>> list(read_transcript("User: hello\\nAssistant: Good day."))[0].messages
+    >>> read_transcript("User: hello\\nAssistant: Good day.")[0].messages
     (Message(role='user', text='hello', id=''), Message(role='assistant', text='Good day.', id=''))
     """
     text = source if isinstance(source, str) else "\n".join(line.removesuffix("\n") for line in source)
@@ -74,33 +58,24 @@ def read_transcript(
     if records is None:
         for role, words in _split_dialogue(text):
             reader.add_message(role, words)
-        return Transcript("text", reader.finish())
-    format = "messages"
-    for record in records:
+    for record in records or ():
         match record:
             case {"type": "user" | "assistant", "message": dict(message)}:
-                format = "claude-code"
                 if "toolUseResult" in record and isinstance(message.get("content"), str):
                     message = {**message, "role": "tool"}
                 if not any(record.get(mark) is True for mark in _ASIDE_MARKS):
                     reader.read_message(message, record)
             case {"type": "response_item", "payload": dict(item)}:
-                format = "codex"
                 reader.read_item(item, record)
             case {"role": str()}:
                 reader.read_message(record, record)
-            case {"type": str()}:  # a host's bookkeeping
-                pass
-            case _:
-                reader.skipped += 1
-    return Transcript(format, reader.finish(), reader.skipped)
+    return reader.finish()
 
 
 class _TurnReader:
-    """Collects messages into turns. `skipped` counts the records that are broken."""
+    """Collects messages into turns."""
 
     def __init__(self, conversation: str, folders: Sequence[str]) -> None:
-        self.skipped = 0
         self._default_name = conversation
         self._folders = tuple(folder.replace("\\", "/").rstrip("/") + "/" for folder in folders if folder)
         self._turns: list[Turn] = []
@@ -116,7 +91,6 @@ class _TurnReader:
         """Add a message as an API has it; its record has its time, conversation and id."""
         role = _ROLE_OF_SPEAKER.get(get_text(message, "role").lower(), "")
         if not role:  # the words of a system or a developer; or nothing that makes sense
-            self.skipped += not isinstance(message.get("role"), str)
             return
         names = "conversation", "sessionId", "session_id", "conversation_id"
         conversation = get_text(record, *names) or self._default_name
@@ -171,7 +145,7 @@ class _TurnReader:
             self._at = self._at or at
             self._messages.append(Message(role, text, id))
 
-    def finish(self) -> tuple[Turn, ...]:
+    def finish(self) -> list[Turn]:
         """End the current turn, and return all."""
         if self._messages:
             self._turns.append(Turn(self._conversation, tuple(self._messages), self._at, bool(self._saves)))
@@ -179,7 +153,7 @@ class _TurnReader:
         self._messages = []
         self._saves = set()
         self._is_answered = False
-        return tuple(self._turns)
+        return self._turns
 
     def _add_call(self, call: str, name: str, arguments: object) -> None:
         self._is_answered = True
