@@ -19,6 +19,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
@@ -67,11 +69,15 @@ class LogEntry(NamedTuple):
 
 
 class Day(NamedTuple):
-    """A day as its pages have it: the text, with all that a person wrote there, and the entries in it."""
+    """A day as its pages have it: the text, with all that a person wrote there."""
 
     day: str
     text: str
-    entries: tuple[LogEntry, ...]
+
+    @property
+    def entries(self) -> list[LogEntry]:
+        """Return the entries in it."""
+        return entries(self.text)
 
 
 class DailyLog:
@@ -131,10 +137,8 @@ class DailyLog:
         for secret in new_secrets(text, "") if not allow.secrets else ():
             line = text.count("\n", 0, secret.start) + 1
             raise SecretFound(secret.kind, f"line {line} of the note")
-        size = len(text.encode("utf-8", "replace"))
-        if not text.strip() or size > MAX_NOTE_BYTES:
-            why = f"it has {size:,} bytes, {MAX_NOTE_BYTES:,} are the most" if text.strip() else "it is empty"
-            error = TextRefused(f"this is no note: {why}; nothing was logged")
+        if not text.strip() or len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
+            error = TextRefused(f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged")
             raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
         return self._add_entries([("note", text)], by=by, saved=False)
 
@@ -154,7 +158,7 @@ class DailyLog:
         for path, day, _ in self._list_pages():
             if first <= day <= (last or day) and (page := self._read(path)):
                 texts[day] = f"{texts[day]}\n{page.text}" if day in texts else page.text
-        return [Day(day, text, tuple(entries(text))) for day, text in texts.items()]
+        return [Day(day, text) for day, text in texts.items()]
 
     def hand_over(self) -> int:
         """Put what was logged since the last time into the inbox; return how many turns were new to it.
@@ -180,7 +184,7 @@ class DailyLog:
         paths = [path for path, _, _ in self._list_pages()]
         self._pages.adopt(paths)
         for path in paths:
-            self._purge_page(path, keep)
+            retry(partial(self._purge_page, path, keep), busy=f"{path!r} changes faster than it can be read")
         self._store(_NO_RETENTION_DAYS).prune()
 
     def files(self) -> list[str]:
@@ -188,8 +192,9 @@ class DailyLog:
         folders = {self._pages.journals, self.root}
         if not self._is_there():
             folders.remove(self.root)
-        walks = [walk for folder in folders for walk in os.walk(folder)]
-        return [os.path.join(folder, name) for folder, _, names in walks for name in names]
+        return [
+            os.path.join(folder, name) for start in folders for folder, _, names in os.walk(start) for name in names
+        ]
 
     def _append(self, turn: Turn, by: str) -> bool:
         texts = [("user", message.text) for message in turn.messages if message.role == "user"]
@@ -220,20 +225,18 @@ class DailyLog:
         It is the first that is not full, and did not go with the folder: that one can be restored.
         """
         lost = self._pages.lost()
-        number = 1
-        while True:
+        for number in count(1):
             suffix = f"-{number}" if number > 1 else ""
             path = f"{day[:4]}/{day[5:7]}/{day}{suffix}.md"
-            number += 1
-            stamp = self._pages.stamps([path])[path]
-            if path in lost or (stamp and stamp[2] >= MAX_PAGE_BYTES):
+            if path in lost:
                 continue
             try:
                 page = self._pages.read(path)
             except NotFound:
                 return path, b"", ABSENT
-            if self._is_ours(page):
+            if len(page.data) < MAX_PAGE_BYTES and self._is_ours(page):
                 return path, page.data, page.version
+        raise AssertionError
 
     def _record(self, commit: Commit) -> None:
         """Note in the ledger of a repository that this machine wrote these pages."""
@@ -246,20 +249,17 @@ class DailyLog:
         return self._ledger is None or self._ledger.knows(page.path, page.version)
 
     def _purge_page(self, path: str, keep: Callable[[str], bool]) -> None:
-        def purge() -> None:
-            if (page := self._read(path)) is None:
-                return
-            blocks = list(_find_blocks(page.data.decode("utf-8", "surrogateescape")))
-            left = [block for block, entry in blocks if keep(entry.text if entry else block)]
-            if len(left) == len(blocks):
-                return
-            change = Change(path, "".join(left).encode("utf-8", "surrogateescape"), page.version)
-            with suppress(TextRefused):  # only a person can change a file of that size; the proof will name it
-                commit = self._pages.commit([change], by="user", why="erase")
-                if self._is_ours(page):
-                    self._record(commit)
-
-        retry(purge, busy=f"{path!r} changes faster than it can be read")
+        if (page := self._read(path)) is None:
+            return
+        blocks = list(_find_blocks(page.data.decode("utf-8", "surrogateescape")))
+        left = [block for block, entry in blocks if keep(entry.text if entry else block)]
+        if len(left) == len(blocks):
+            return
+        change = Change(path, "".join(left).encode("utf-8", "surrogateescape"), page.version)
+        with suppress(TextRefused):  # only a person can change a file of that size; the proof will name it
+            commit = self._pages.commit([change], by="user", why="erase")
+            if self._is_ours(page):
+                self._record(commit)
 
     def _list_pages(self) -> list[tuple[str, str, Stamp]]:
         """Return the path, the day and the stamp of every page, in the order in which they were written."""
