@@ -72,16 +72,16 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_976,
+    "(flat) and work": 81_962,
     "adapters": 10_868,
     "chat": 36_265,
-    "cli": 52_181,
+    "cli": 52_021,
     "encode and text": 14_990,
     "guard": 14_587,
     "hosts": 29_444,
-    "hub": 37_309,
+    "hub": 37_289,
     "index": 15_484,
-    "learn": 27_413,
+    "learn": 26_209,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
