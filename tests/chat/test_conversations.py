@@ -305,7 +305,7 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
         messages = [line.said for line in conversation.lines() if line.said]
         assert [one.text for one in messages] == [
             "(erased)",
-            "I save it.",
+            "(erased)",
             "(erased)",
             "(erased)",
             "Which editor do I use?",

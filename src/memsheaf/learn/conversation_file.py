@@ -197,7 +197,7 @@ def _decode_message(record: Any) -> Said | None:
 def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> None:
     """Take out of conversations and typed lines what erased memories said in any of their texts.
 
-    The `names` of their files go, too. A message that says it goes as a whole, and so do the arguments of a call.
+    The `names` of their files go, too. A message that says it goes as a whole, with the arguments of its calls.
     Raises StoreFailed, Busy.
     """
     files = [name for name in state.names(drafts=True) if name == HISTORY_FILE or name.startswith(_FILE_PREFIXES)]
@@ -249,12 +249,10 @@ class _Eraser:
         return data if clean == line else encode_line(clean)
 
     def _clean_message(self, said: Said) -> Said:
-        text = said.text if self.may_stay(said.text) else ERASED_TEXT
-        calls = []
-        for call in said.calls:
-            calls.append(call if self._says_nothing(call.arguments) else call._replace(arguments="{}"))
-        touched = tuple(change for change in said.touched if self.may_stay(change.path))
-        return said._replace(text=text, calls=tuple(calls), touched=touched)
+        if self._says_nothing([said.text, *(call.arguments for call in said.calls), said.touched]):
+            return said
+        calls = tuple(call._replace(arguments="{}") for call in said.calls)
+        return said._replace(text=ERASED_TEXT, calls=calls, touched=())
 
     def _says_nothing(self, value: object) -> bool:
         """Return True if no text in a JSON value says what was erased, nor all of them together."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -32,6 +33,8 @@ from memsheaf.text.tokenizer import stem
 MAX_ANSWER_MEMORIES = 10
 MAX_SHOWN_MEMORIES, MAX_SHOWN_BYTES = 12, 700  # of what is known already
 MAX_QUERIES = 20  # messages with which related memories are searched
+MAX_QUERY_CHARS = 2_000
+MAX_MATCHES = 3  # of one message
 MAX_ANSWER_TOKENS = 2_000
 MAX_QUOTE_BYTES = 600
 MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
@@ -258,20 +261,16 @@ def _answer_schema(files: list[str]) -> dict[str, object]:
 
 
 def _find_related(memories: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
-    """Return the confirmed memories that have to do with the dialogue, each under the name that the model sees."""
-    texts = [message.text[:2_000] for message in _messages(turns) if message.text.strip()][-MAX_QUERIES:]
-    scores: dict[Ref, float] = {}
-    for text in [*texts, "\n".join(texts)[:4_000]]:
-        for match in find_matches(memories.open_scopes(), text, limit=MAX_SHOWN_MEMORIES):
-            scores[match.row.ref] = max(scores.get(match.row.ref, 0.0), match.score)
-    related = {}
-    for ref in sorted(scores, key=lambda ref: -scores[ref])[:MAX_SHOWN_MEMORIES]:
-        try:
-            memory = memories.read(ref)
-        except MemsheafError:
-            continue
-        if (memory.state, memory.trust) == ("ok", "confirmed") and memory.type in KINDS and not memory.is_item:
-            related[memories.label(ref)] = memory
+    """Return confirmed memories that are near to what was said last, each under the name that the model sees."""
+    related: dict[str, Memory] = {}
+    for message in _messages(turns)[: -MAX_QUERIES - 1 : -1]:
+        for match in find_matches(memories.open_scopes(), message.text[:MAX_QUERY_CHARS], limit=MAX_MATCHES):
+            if (match.row.state, match.row.trust) != ("ok", "confirmed") or len(related) == MAX_SHOWN_MEMORIES:
+                continue
+            with suppress(MemsheafError):  # deleted meanwhile
+                memory = memories.read(match.row.ref)
+                if memory.type in KINDS and not memory.is_item:
+                    related[memories.label(memory.ref)] = memory
     return related
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memsheaf.errors import NotFound, Ref
 from memsheaf.recall.turns import Proposal
@@ -59,28 +59,27 @@ class ReviewQueue:
     def put(self, proposal: Proposal, *, at: str, why: str) -> str:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if name not in self._load():
-            self.save(QueuedProposal(name, at, why, proposal))
+        self.save(QueuedProposal(name, at, why, proposal))
         return name
 
     def save(self, waiting: QueuedProposal) -> None:
-        """Have a proposal wait. Raises StoreFailed, Busy."""
+        """Have a proposal wait, unless it does already. Raises StoreFailed, Busy."""
         row = self._state.name, waiting.id, json.dumps(waiting.to_json())
         with self._state.writing() as db:
-            db.execute("INSERT OR REPLACE INTO proposal VALUES (?, ?, ?)", row)
+            db.execute("INSERT OR IGNORE INTO proposal VALUES (?, ?, ?)", row)
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
         """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
-        waiting = self._load()
         for name, value in given.items():
-            if name not in waiting and _is_id(name) and (queued := _parse(name, value)):
+            if re.fullmatch(r"[0-9a-f]{8}", name) and (queued := _parse(name, value)):
                 self.save(queued)
         for name in set(known).difference(given):
             self.remove(name)
 
     def all(self) -> list[QueuedProposal]:
         """Return all that wait, the oldest first."""
-        queued = (_parse(name, value) for name, value in self._load().items())
+        rows = self._state.query("SELECT id, value FROM proposal WHERE folder = ?", self._state.name)
+        queued = (_parse(name, json.loads(value)) for name, value in rows)
         return sorted(filter(None, queued), key=lambda waiting: (waiting.at, waiting.id))
 
     def get(self, name: str) -> QueuedProposal:
@@ -145,11 +144,6 @@ class ReviewQueue:
             if not all(map(keep, texts)) or (decision.ref and decision.ref.path in names):
                 self._forget(decision)
 
-    def _load(self) -> dict[str, Any]:
-        """Return the proposals that wait as JSON has them, by id."""
-        rows = self._state.query("SELECT id, value FROM proposal WHERE folder = ?", self._state.name)
-        return {id: json.loads(value) for id, value in rows}
-
     def _forget(self, decision: Decision) -> None:
         with self._state.writing() as db:
             key = self._state.name, encodable(decision.id)
@@ -178,7 +172,3 @@ def _read_ref(text: str) -> Ref | None:
     """Return the memory that a text names. Earlier versions wrote none of the scope where that is the home scope."""
     scope, _, path = text.rpartition(":")
     return Ref(scope, path) if path else None
-
-
-def _is_id(name: str) -> bool:
-    return bool(re.fullmatch(r"[0-9a-f]{8}", name))
