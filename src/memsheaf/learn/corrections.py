@@ -13,7 +13,7 @@ below it, under the day of which it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from memsheaf.encode.judge import UNRELATED, Replacement, cosine, judge_replacement, judge_sentence
@@ -64,20 +64,17 @@ class _Candidate(NamedTuple):
     judged: Replacement
 
 
-def find_corrected(target: Memories, proposal: Proposal, beside: Collection[Ref] = ()) -> Proposal:
+def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     """Return a proposal with the memory that it replaces, if there is one, or those that it may correct.
 
-    A memory that says the same is named as replaced, too; nothing changes with it. Memories `beside` it come from the
-    same turns, and stay.
+    A memory that says the same is named as replaced, too; nothing changes with it.
     """
-    if proposal.replaces in beside:
-        proposal = proposal._replace(replaces=None, version="")
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
     candidates: list[_Candidate] = []
     is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
     for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
-        if match.row.state != "ok" or match.row.trust != "confirmed" or match.row.ref in beside:
+        if match.row.state != "ok" or match.row.trust != "confirmed":
             continue
         try:
             old = target.read(match.row.ref)

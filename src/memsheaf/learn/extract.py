@@ -182,7 +182,10 @@ def decide(
     """
     try:
         content = proposal.content
-        proposal = find_corrected(memories, proposal, beside)
+        corrected = find_corrected(memories, proposal)
+        if corrected.replaces in beside:
+            corrected = proposal._replace(replaces=None, version="")
+        proposal = corrected._replace(supersedes=tuple(ref for ref in corrected.supersedes if ref not in beside))
         if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
             return None
         _refuse_unsupported(proposal, turns, memories)
