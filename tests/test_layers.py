@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_444,
     "hub": 37_289,
     "index": 15_484,
-    "learn": 26_209,
+    "learn": 26_059,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
