@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_444,
     "hub": 37_289,
     "index": 15_484,
-    "learn": 26_059,
+    "learn": 25_925,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,

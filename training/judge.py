@@ -2,6 +2,7 @@
 
     python training/judge.py train WORK --out mpnet-1 --rate 3e-5                   # a teacher, from mpnet
     python training/judge.py train WORK --out NAME [--teachers mpnet-1,mpnet-2]
+    python training/judge.py average WORK NAME NAME --out NAME                       # the mean of their weights
     python training/judge.py measure WORK NAME [--part test]
 
 It answers three questions: of which type is a sentence, if it is worth keeping at all, read behind what was said
@@ -356,6 +357,13 @@ def train(judge: Judge, work: str, options: argparse.Namespace) -> None:
         report(options.out, judge, "development")
 
 
+def average(work: str, names: Sequence[str], out: str) -> None:
+    """Save the mean of the weights of judges that began with the same weights."""
+    states = [torch.load(os.path.join(work, f"{name}.pt"), map_location="cpu") for name in names]
+    means = {key: torch.stack([state[key].float() for state in states]).mean(0) for key in states[0]}
+    torch.save(means, os.path.join(work, f"{out}.pt"))
+
+
 def find_at(rate: float, likely: Array, is_same: NDArray[np.bool_]) -> tuple[float, float]:
     """Return which share of replacements is above a score, and that score, at a rate of false replacements."""
     others = np.sort(likely[~is_same])[::-1]
@@ -414,7 +422,7 @@ def report(name: str, judge: Judge, part: str) -> None:
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("train", "measure"))
+    parser.add_argument("step", choices=("train", "average", "measure"))
     parser.add_argument("work")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out", default="judge")
@@ -432,6 +440,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.step == "train":
         train(make_judge(options.work, options.base or options.out, options.frozen), options.work, options)
+    if options.step == "average":
+        average(options.work, options.names, options.out)
+        return
     for name in options.names:
         report(name, make_judge(options.work, name), options.part)
 

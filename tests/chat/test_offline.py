@@ -114,7 +114,6 @@ def remember(sheaf: Sheaf, name: str, body: str, kind: str = "project") -> str:
             [
                 "we decided to use PostgreSQL for the auth log of last resort.",
                 "we decided to use PostgreSQL for the auth service and for billing.",
-                "we decided to use PostgreSQL for the auth service.",
             ],
         ),
         (["Remember that I live in Berlin.", "Forget that I live in Berlin. Remember that I like tea."],

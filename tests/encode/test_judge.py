@@ -17,6 +17,7 @@ import pytest
 from memsheaf.encode.encoder import FOLDER, JUDGE_FILE
 from memsheaf.encode.judge import UNRELATED, guess_scope, judge_replacement, judge_sentence
 from memsheaf.learn.corrections import KEEP_BELOW_FROM, REPLACE_FROM
+from memsheaf.learn.sentences import MIN_WORTH
 
 TRAINING = Path(__file__).parents[2] / "training"
 MAX_JUDGE_BYTES = 12_000_000
@@ -53,11 +54,11 @@ def test_any_text_is_judged(text: str) -> None:
 
 def test_what_is_worth_keeping_is_found_and_little_else() -> None:
     labelled = read_labelled(TRAINING / "sentences" / "held-out.txt")[::3]
-    kept = [label for label, text in labelled if judge_sentence(text).worth >= 0.5]
+    kept = [label for label, text in labelled if judge_sentence(text).worth >= MIN_WORTH]
     lasting = [label for label, _ in labelled if label != "-"]
 
     assert len([label for label in kept if label != "-"]) >= 0.85 * len(lasting)
-    assert len([label for label in kept if label != "-"]) >= 0.85 * len(kept)
+    assert len([label for label in kept if label != "-"]) >= 0.8 * len(kept)
 
 
 def test_nine_of_ten_sentences_go_to_the_right_scope() -> None:
@@ -73,7 +74,7 @@ def test_replacements_are_told_from_facts_that_stand_beside_each_other() -> None
     pairs = [json.loads(line) for line in lines]
     likely = [(pair["same"], judge_replacement(pair["old"], pair["new"]).whole) for pair in pairs]
 
-    for least, found, wrong in ((REPLACE_FROM, 45, 1), (KEEP_BELOW_FROM, 68, 5)):
+    for least, found, wrong in ((REPLACE_FROM, 55, 2), (KEEP_BELOW_FROM, 70, 5)):
         assert len([same for same, whole in likely if same == 1 and whole >= least]) >= found
         assert len([same for same, whole in likely if same == 0 and whole >= least]) <= wrong
 

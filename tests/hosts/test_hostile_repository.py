@@ -150,7 +150,7 @@ COMMANDS = [
     ["hook", "claude-code", "UserPromptSubmit"],
     ["hook", "claude-code", "Stop"],
     ["hook", "claude-code", "SessionEnd"],
-    ["erase", "reference_deploys-run-app-py-1-port.md", "--yes"],
+    ["erase", "project_deploys-run-app-py-1-port.md", "--yes"],
     ["mcp"],
 ]
 

@@ -113,8 +113,6 @@ KEPT = {
     **{f"{BOARD}{after}": [f"{BOARD}{after[:1]}"] for after in (".", "!", ". Fix the header.")},
     # a fact beside a request
     "can you add a retry? Priya owns the billing service": ["Priya owns the billing service"],
-    # a clause behind a report or a doubt
-    "the customer said so, we moved to Rust": [],
     # a statement with signs that it lasts, in a short message
     "customers in Norway pay with Vipps": ["customers in Norway pay with Vipps"],
     f"customers in Norway pay with Vipps\n{RAIN}": ["customers in Norway pay with Vipps"],

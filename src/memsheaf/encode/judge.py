@@ -2,8 +2,8 @@
 
 It answers three questions. Is a sentence of the user worth keeping, and as which type of memory? Is it about the
 person or about the work? Does a new sentence take the place of an older one? `training/judge.py` made it; it shares
-the word vectors of the encoder. Where it cannot run,
-nothing is kept in passing and nothing is replaced, and what says "I" or "my" is about the person.
+the word vectors of the encoder. Where it cannot run, nothing is kept in passing and nothing is replaced, and what
+says "I" or "my" is about the person.
 """
 
 from __future__ import annotations

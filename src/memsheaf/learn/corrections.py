@@ -26,10 +26,10 @@ from memsheaf.text.sentences import find_sentences, is_made_from, make_descripti
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
-REPLACE_FROM = 0.97  # likelihood from which a sentence is replaced
-NEW_NUMBER_FROM = 0.3  # the same, where nothing but a number at the end is another
+REPLACE_FROM = 0.965  # likelihood from which a sentence is replaced
+REPLACE_NAMED_FROM = 0.96  # the same, where the new sentence has all its words, so that none is lost
 KEEP_BELOW_FROM = 0.88  # that at least a part is obsolete, from which both become one memory
-LINK_FROM = 0.35  # that at least a part is obsolete, from which the new memory names the other
+LINK_FROM = 0.5  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
 MIN_PERSONAL = 0.1  # of what may replace a memory about the person; what is less is surely about the work
@@ -38,9 +38,6 @@ MIN_NEAR = 0.5  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 _NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
-_ADDITION = (
-    r"(?i)\b(?:too|as well|auch|aussi|también|anche|também|ook)\W*(?:now\W*)?\Z|[也还還]"  # takes nothing's place
-)
 _EARLIER = r"\n\s*\n(?:Before that|Earlier)(?:, as of [\d-]+)?:\s*\n"
 
 
@@ -97,8 +94,6 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     for old, judged in likely[:1]:
         if is_for_work and old.scope == "user":
             break  # what holds here is an exception from what holds for the person everywhere
-        if re.search(_ADDITION, proposal.content):
-            break
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
             return _take_place(proposal, old)
@@ -118,6 +113,8 @@ def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None
     old = target.read(corrected.replaces)
     if old.name == proposal.name or alike(split_words(old.body), split_words(proposal.content)) >= SAME:
         return None, {"supersedes": corrected.supersedes}
+    if _telling_words(old.name) == _telling_words(proposal.name):  # "web-03" and "web-04" are two things
+        return None, {}
     if old.pinned or old.source == "user" or corrected.content != proposal.content:
         return None, {"supersedes": (old.ref,)}
     return old, {"path": old.ref, "replace": True, "expect": old.version}
@@ -167,23 +164,9 @@ def _without_marks(text: str) -> str:
 
 def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
     """Return True if a memory can go to the history: it is one sentence, and surely no longer true."""
-    is_sure = judged.whole >= (NEW_NUMBER_FROM if _is_new_number(body, new) else REPLACE_FROM)
-    return is_sure and len(list(find_sentences(body))) == 1
-
-
-def _is_new_number(old: str, new: str) -> bool:
-    """Return True if two sentences tell the same but for the number at their end, which the judge reads badly.
-
-    >>> _is_new_number("The dev port is 8080.", "The dev port is 9090."), _is_new_number("Client 1", "Client 2")
-    (True, False)
-    """
-    ends = [re.search(rf"\A(.*?)(?<!\w)({_NUMBER})\W*(?:\w+\W*)?\Z", text, re.DOTALL) for text in (old, new)]
-    subjects, numbers = [], []
-    for end in filter(None, ends):
-        subjects.append({*_telling_words(end[1]), *re.findall(_NUMBER, end[1])})
-        numbers.append(end[2])
-    is_same = len(subjects) > 1 and subjects[0] == subjects[1] and len(subjects[0]) > 1
-    return is_same and numbers[0] != numbers[1]
+    has_all_words = set(tokenizer.words(body)) <= set(tokenizer.words(new))
+    least = REPLACE_NAMED_FROM if has_all_words else REPLACE_FROM
+    return judged.whole >= least and len(list(find_sentences(body))) == 1
 
 
 def current_part(body: str) -> str:

@@ -33,7 +33,7 @@ from memsheaf.text.sentences import (
 from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN, spoken
 
-MIN_WORTH = 0.4  # probability from which a sentence is kept that nobody asked to keep
+MIN_WORTH = 0.7  # probability from which a sentence is kept that nobody asked to keep
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
 MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
