@@ -69,7 +69,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape, glob
 from typing import Any, NamedTuple
@@ -83,11 +83,19 @@ POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")
 MAX_NUMBER = 1e15
 
-_KNOWN_KEYS = (
-    *("scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend"),
-    *("dream", "chat", "hooks", "teams", "hub"),
-)
-_SERVICE_KEYS = ("name", "url", "key")
+_FIELD_OF_KEY = {
+    **{key: key for key in ("scope", "retention_days", "tools", "agent_context")},
+    "embedder.name": "embedder",
+    "embedder.url": "embedder_url",
+    "embedder.key": "embedder_key",
+    "model.name": "model",
+    "model.url": "model_url",
+    "model.key": "model_key",
+    "learning.policy": "policy",
+}
+"""The single settings, each with its field of `Settings`."""
+_FIELD_OF_TABLE = {"learning.scopes.": "policies", "projects.": "projects", "teams.": "teams"}
+OPEN_TABLES = tuple(_FIELD_OF_TABLE)  # tables whose keys are not known beforehand
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _CHOICES = {"learning.policy": POLICIES, "hub.offline": ("", *OFFLINE)}
 _AT_LEAST_ONE = frozenset({"chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn"})
@@ -181,6 +189,26 @@ class Settings(NamedTuple):
         return Places(self.home, cwd, self.project, self.projects, self.state or os.path.join(self.home, "state"))
 
 
+_GROUPS: Mapping[str, Any] = {"spend": Caps(), "dream": Dream(), "chat": Chat(), "hooks": Hooks(), "hub": HubUse()}
+"""The tables of numbers and switches, with their defaults."""
+
+
+def values_of(settings: Settings) -> Iterator[tuple[str, object]]:
+    """Yield each setting by the name that it has in the file, with its value."""
+    for key, field in _FIELD_OF_KEY.items():
+        yield key, getattr(settings, field)
+    for group in _GROUPS:
+        for name, value in getattr(settings, group)._asdict().items():
+            yield f"{group}.{name}", value
+    for table, field in _FIELD_OF_TABLE.items():
+        for name, value in getattr(settings, field):
+            yield table + name, value
+
+
+DEFAULTS: Mapping[str, object] = dict(values_of(Settings("", "")))
+_TABLES = {key[: key.rindex(".")] for key in (*DEFAULTS, *OPEN_TABLES) if "." in key}
+
+
 def load(
     environment: Mapping[str, str] = os.environ,
     *,
@@ -203,8 +231,11 @@ def load(
             return _settings(home, file, environment, platform)
         except BadSettings as error:
             key = error.key
-            if not _remove_key(file, key):
+            wrong = [name for name in file if name == key or name.startswith(f"{key}.")]
+            if not wrong:
                 raise  # the value is the environment's
+            for name in wrong:
+                del file[name]
             index, _ = line_of(lines, key)
             place = path if index is None else f"{path}, line {index + 1}"
             if warn is None or key.startswith("learning"):
@@ -253,25 +284,81 @@ def split_key(key: str) -> tuple[str, str]:
     return (table, name) if dot else ("", key)
 
 
-def _settings(home: str, file: dict[str, object], environment: Mapping[str, str], platform: str) -> Settings:
-    if unknown := sorted(set(file) - set(_KNOWN_KEYS)):
-        raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN_KEYS)}")
-    names = ("scope", "retention_days", "tools", "project", "task", "session")
-    from_environment = {name: environment.get(f"MEMSHEAF_{name.upper()}", "") for name in names}
-    values: dict[str, Any] = dict(from_environment)
-    for key in ("scope", "retention_days", "tools", "agent_context"):
-        default = Settings._field_defaults[key]
-        values[key] = _check(key, from_environment.get(key) or file.get(key, default), default)
+def variable_of(key: str) -> str:
+    """Return the environment variable that comes before a setting, "" if none does.
+
+    >>> variable_of("embedder.url"), variable_of("learning.policy"), variable_of("dream.hours")
+    ('MEMSHEAF_EMBEDDER_URL', 'MEMSHEAF_POLICY', '')
+    """
+    if key not in _FIELD_OF_KEY or key == "agent_context":
+        return ""
+    return f"MEMSHEAF_{_FIELD_OF_KEY[key].upper()}"
+
+
+def _settings(home: str, file: Mapping[str, object], environment: Mapping[str, str], platform: str) -> Settings:
+    """Return the settings that the file and the environment give. Raises BadSettings."""
+    for key, value in file.items():
+        _check_key(key, value)
+    overridden = [
+        table
+        for variable, table in _OVERRIDDEN_TABLES.items()
+        if environment.get(variable)  # what goes with the value in the file does not go with this one
+    ]
+    file = {key: value for key, value in file.items() if not key.startswith(tuple(overridden))}
+    values = {}
+    for key, default in DEFAULTS.items():
+        values[key] = _check(key, environment.get(variable_of(key)) or file.get(key, default), default)
     _check_scope("scope", Scope.parse, values["scope"])
-    for name in ("spend", "dream", "chat", "hooks", "hub"):
-        values[name] = _table_of(name, Settings._field_defaults[name], file)
+    for service in ("embedder", "model"):
+        key = values[f"{service}.key"]
+        if key and not re.fullmatch(_VARIABLE_NAME, key):  # it may be the key itself, so it is not shown
+            raise _bad(
+                service,
+                f"the setting {service}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
+                "not the key itself, which does not belong into a file",
+            )
+    fields: dict[str, Any] = {field: values[key] for key, field in _FIELD_OF_KEY.items()}
+    for group, defaults in _GROUPS.items():
+        fields[group] = type(defaults)(*(values[f"{group}.{name}"] for name in defaults._fields))
+    for table, field in _FIELD_OF_TABLE.items():
+        fields[field] = tuple((key.removeprefix(table), file[key]) for key in file if key.startswith(table))
+    for name in ("project", "task", "session"):
+        fields[name] = environment.get(f"MEMSHEAF_{name.upper()}", "")
     for folder in ("cache", "state"):
-        values[folder] = _folder_beside(folder, home, environment, platform)
-    values |= _service("embedder", "auto", environment, file) | _service("model", "", environment, file)
-    policy, policies = _learning(environment, file)
-    return Settings(
-        home=home, policy=policy, policies=policies, projects=_projects(file), teams=_teams(file), **values
-    )
+        fields[folder] = _folder_beside(folder, home, environment, platform)
+    return Settings(home=home, **fields)
+
+
+_OVERRIDDEN_TABLES = {
+    "MEMSHEAF_EMBEDDER": "embedder.",
+    "MEMSHEAF_MODEL": "model.",
+    "MEMSHEAF_POLICY": "learning.scopes.",
+}
+
+
+def _check_key(key: str, value: object) -> None:
+    """Raise BadSettings for a setting that there is not, and for an entry of a table that makes no sense."""
+    table, name = split_key(key)
+    if key in _TABLES:
+        raise _bad(key, f"the setting {key} must be a table")
+    if not key.startswith(OPEN_TABLES):
+        if key not in DEFAULTS:
+            known = [each for each in DEFAULTS if split_key(each)[0] == table] or DEFAULTS
+            raise _bad(key, f"there is no setting {key}; known are {', '.join(known)}")
+        return
+    if not isinstance(value, str) or not value:
+        raise _bad(key, f'the setting {table} must be a table of name = "text"')
+    if table == "learning.scopes":
+        if name.partition("/")[0] not in SINGLE_LAYERS + NAMED_LAYERS:
+            raise _bad(key, f"{name!r} is no scope, such as user, project or agent/NAME")
+        if value not in POLICIES:
+            raise _bad(key, f"the setting {key} must be one of {', '.join(POLICIES)}, not {value!r}")
+        return
+    if table == "teams":
+        _check_scope(key, check_label, value, "team")
+    for path in (name,) if table == "teams" else (name, value):
+        if not os.path.isabs(os.path.expanduser(path)):
+            raise _bad(key, f"the setting {table} needs whole paths, from / or ~: {path!r} is not one")
 
 
 def _user_home(environment: Mapping[str, str]) -> str:
@@ -319,7 +406,7 @@ def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -
 
 
 def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
-    """Return the values in the file, and its lines."""
+    """Return the values in the file by their keys, and its lines."""
     if not os.path.exists(path):
         return {}, []
     import tomllib  # most runs have no such file
@@ -327,7 +414,7 @@ def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        return tomllib.loads(text), text.split("\n")
+        return dict(_flatten(tomllib.loads(text))), text.split("\n")
     except OSError as error:
         raise BadSettings(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -335,13 +422,14 @@ def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
         raise hinted(BadSettings(f"{path} is not TOML: {error}"), hint) from None
 
 
-def _remove_key(file: dict[str, object], key: str) -> bool:
-    """Remove a setting from the values of the file; return False if it is not there."""
-    table: object = file
-    tables, name = split_key(key)
-    for part in filter(None, tables.split(".")):
-        table = table.get(part) if isinstance(table, dict) else None
-    return isinstance(table, dict) and table.pop(name, None) is not None
+def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values of a table and of those in it, by keys such as "learning.scopes.user"."""
+    for name, value in table.items():
+        key = prefix + name
+        if isinstance(value, dict) and key in _TABLES:
+            yield from _flatten(value, f"{key}.")
+        else:
+            yield key, value
 
 
 def _bad(key: str, message: str, reason: str = "") -> BadSettings:
@@ -382,88 +470,3 @@ def _check_scope(key: str, check: Callable[..., object], *name: str) -> None:
         check(*name)
     except ScopeRefused as error:
         raise _bad(key, f"the setting {key}: {error}") from None
-
-
-def _table(name: str, file: Mapping[str, object], known: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a table of the file, {} if it is not there. Raises BadSettings, also for a key that is not `known`."""
-    table = file.get(name, {})
-    if not isinstance(table, dict):
-        raise _bad(name, f"the setting {name} must be a table")
-    if known and (unknown := sorted(set(table) - set(known))):
-        message = f"the setting {name} has no {unknown[0]!r}, only {', '.join(known)}"
-        raise _bad(f"{name}.{unknown[0]}", message)
-    return table
-
-
-def _table_of(name: str, defaults: Any, file: Mapping[str, object]) -> object:
-    """Return a table of numbers and switches, with the defaults for what the file does not set."""
-    known = defaults._asdict()
-    table = _table(name, file, tuple(known))
-    return defaults._replace(**{key: _check(f"{name}.{key}", value, known[key]) for key, value in table.items()})
-
-
-def _projects(file: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the folders that have their memory elsewhere, each with that place."""
-    table = _folders("projects", file)
-    for place in table.values():
-        _require_whole_path("projects", place)
-    return tuple(table.items())
-
-
-def _teams(file: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the folders that have a team, each with its name."""
-    table = _folders("teams", file)
-    for name in table.values():
-        _check_scope("teams", check_label, name, "team")
-    return tuple(table.items())
-
-
-def _folders(name: str, file: Mapping[str, object]) -> dict[str, str]:
-    table = _table(name, file)
-    for folder, value in table.items():
-        if not isinstance(value, str) or not value:
-            raise _bad(name, f'the setting {name} must be a table of folder = "text"')
-        _require_whole_path(name, folder)
-    return table
-
-
-def _require_whole_path(name: str, path: str) -> None:
-    if not os.path.isabs(os.path.expanduser(path)):
-        raise _bad(name, f"the setting {name} needs whole paths, from / or ~: {path!r} is not one")
-
-
-def _service(name: str, default: str, environment: Mapping[str, str], file: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings of a service: its name, its address, and the variable with the key.
-
-    They go together: a name from the environment takes no key from the file.
-    """
-    table = _table(name, file, _SERVICE_KEYS)
-    for part, value in table.items():
-        _check(f"{name}.{part}", value, default if part == "name" else "")
-    variable = f"MEMSHEAF_{name.upper()}"
-    if environment.get(variable):
-        table = {"name": environment[variable]}
-    url = environment.get(f"{variable}_URL") or table.get("url", "")
-    key = environment.get(f"{variable}_KEY") or table.get("key", "")
-    if key and not re.fullmatch(_VARIABLE_NAME, key):  # it may be the key itself, so it is not shown
-        raise _bad(
-            name,
-            f"the setting {name}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
-            "not the key itself, which does not belong into a file",
-        )
-    return {name: table.get("name", default), f"{name}_url": url, f"{name}_key": key}
-
-
-def _learning(environment: Mapping[str, str], file: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the policy, and those of single scopes. One from the environment holds for all."""
-    table = _table("learning", file, ("policy", "scopes"))
-    scopes = _table("scopes", table)
-    for scope, policy in scopes.items():
-        key = f"learning.scopes.{scope}"
-        if scope.partition("/")[0] not in SINGLE_LAYERS + NAMED_LAYERS:
-            raise _bad(key, f"{scope!r} is no scope, such as user, project or agent/NAME")
-        if policy not in POLICIES:
-            raise _bad(key, f"the setting {key} must be one of {', '.join(POLICIES)}, not {policy!r}")
-    if named := environment.get("MEMSHEAF_POLICY"):
-        table, scopes = {"policy": named}, {}
-    return _check("learning.policy", table.get("policy", "auto"), "auto"), tuple(scopes.items())

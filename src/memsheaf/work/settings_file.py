@@ -10,17 +10,26 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import NamedTuple
 
 from memsheaf import config
-from memsheaf.config import OFFLINE, POLICIES, Settings, line_of, split_key
+from memsheaf.config import (
+    DEFAULTS,
+    OFFLINE,
+    OPEN_TABLES,
+    POLICIES,
+    Settings,
+    line_of,
+    split_key,
+    values_of,
+    variable_of,
+)
 from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
 
 CONFIG_FILE = "config.toml"
-OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys are not known beforehand
 
 _CHOICES = {
     "scope": ("project", "user"),
@@ -71,8 +80,7 @@ class SettingsFile:
     def all(self) -> list[Setting]:
         """Return every setting, in the order of the documentation. Raises BadSettings, StoreFailed."""
         lines = self.lines()
-        defaults = dict(_values(Settings("", "")))
-        return [self._setting(key, value, defaults.get(key, ""), lines) for key, value in _values(self.load())]
+        return [self._setting(key, value, DEFAULTS.get(key, ""), lines) for key, value in values_of(self.load())]
 
     def find(self, key: str) -> Setting:
         """Return one setting by its name, or by the end of it. Raises NotFound, with those that could be meant."""
@@ -125,9 +133,9 @@ class SettingsFile:
             raise StoreFailed(f"{self.path} cannot be read: {error}") from None
 
     def _setting(self, key: str, value: object, usual: object, lines: list[str]) -> Setting:
-        variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
+        variable = variable_of(key)
         origin = "default" if line_of(lines, key)[0] is None else CONFIG_FILE
-        if variable in (config.__doc__ or "") and self._environment.get(variable):
+        if self._environment.get(variable):
             origin = variable
         choices = POLICIES if key.startswith("learning.scopes.") else _CHOICES.get(key, ())
         editable = origin != variable and (bool(choices) or isinstance(value, bool | int | float))
@@ -159,22 +167,6 @@ class SettingsFile:
 def to_toml(value: object) -> str:
     """Return a value as TOML has it; its strings are those of JSON."""
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-
-
-def _values(settings: Settings) -> Iterator[tuple[str, object]]:
-    """Yield each setting by the name it has in the file, with its value."""
-    for key in ("scope", "retention_days", "tools", "agent_context"):
-        yield key, getattr(settings, key)
-    for table in ("embedder", "model"):
-        for part, field in (("name", table), ("url", f"{table}_url"), ("key", f"{table}_key")):
-            yield f"{table}.{part}", getattr(settings, field)
-    yield "learning.policy", settings.policy
-    yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
-    for table in ("spend", "dream", "chat", "hooks", "hub"):
-        values = getattr(settings, table)
-        yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
-    yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
-    yield from ((f"teams.{folder}", name) for folder, name in settings.teams)
 
 
 def _parse_value(value: str, was: object) -> object:
