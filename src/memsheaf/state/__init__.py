@@ -248,10 +248,13 @@ class State:
         with database.lock, suppress(sqlite3.DatabaseError, OSError, PathRefused):
             if database.exists():
                 db = database.open()
-                if not database.depth and self._find_pending(db):
-                    with suppress(Busy, StoreFailed), self.writing(durable=False, wait=IMPORT_WAIT_SECONDS):
-                        pass
-                if database.depth or not self._find_pending(db):
+                pending = [] if database.depth else self._find_pending(db)
+                if pending:
+                    with suppress(Busy, StoreFailed):
+                        with self.writing(durable=False, wait=IMPORT_WAIT_SECONDS):
+                            pass  # it takes them in
+                        pending = []
+                if not pending:
                     return retry_while_busy(lambda: db.execute(sql, values).fetchall())
             with closing(database.copy()) as copy:
                 take_in(copy, self.folder, self._find_pending(copy))
@@ -338,7 +341,7 @@ class State:
     def _find_pending(self, db: sqlite3.Connection) -> list[OldFile]:
         """Return the files of an earlier version that are to be read first."""
         pending = find_pending(db, self.folder)
-        is_too_much = sum(file.unread for file in pending) > MAX_HOOK_IMPORT_BYTES
+        is_too_much = sum(file.size for file in pending) > MAX_HOOK_IMPORT_BYTES
         return [] if is_too_much and getattr(_HOOK, "runs", False) else pending
 
     @property

@@ -1,7 +1,7 @@
-"""The files in which versions before `state.db` kept what it holds now: each is read once, and stays.
+"""The files in which versions before `state.db` kept what it holds now: each is read, and stays.
 
-An older version that still runs adds to them. What it added since is taken in the next time: whole lines behind those
-that were read, and files that it replaced.
+An older version that still runs changes them. A file that differs from what was read is read again, as a whole: what
+was taken in already stays as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,113 +18,60 @@ from memsheaf.scope import parse_json
 from memsheaf.store.safe_dir import Folder, read_file
 
 MAX_FILE_BYTES = 64 << 20
-MAX_COUNT = 10**9  # tokens of a request
-SETTLED_NS = 2_000_000_000  # a file system may give the same time to changes that are closer together
-FOLDER_ITSELF = ""
+MAX_TOKENS = 10**9  # of a request
 
 Reader = Callable[[sqlite3.Connection, str, str, bytes], None]
 
 
 class OldFile(NamedTuple):
-    """A file of an earlier version: what of it was read, and how it is now."""
+    """A file of an earlier version, as it is now."""
 
     name: str
     inode: int
     mtime: int
     size: int
-    done: int = 0
-
-    @property
-    def unread(self) -> int:
-        """How many bytes were not read yet."""
-        return self.size - self.done
 
 
 def find_pending(db: sqlite3.Connection, folder: str) -> list[OldFile]:
-    """Return the files in a folder that were not read, or not to their end."""
+    """Return the files in a folder that were not read as they are now, in the order of their names."""
     name = os.path.basename(folder)
+    present = []
     try:
-        mtime = os.stat(f"{folder}/").st_mtime_ns
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if find_reader(entry.name, name) and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    present.append(OldFile(entry.name, status.st_ino, status.st_mtime_ns, status.st_size))
     except OSError:
         return []
-    rows = db.execute("SELECT name, inode, mtime, size FROM old_file WHERE folder = ? AND is_appended", (name,))
-    known = {row[0]: OldFile(*row) for row in rows}
-    if known.get(FOLDER_ITSELF) == _stamp_folder(mtime) and all(
-        _size(folder, other.name) == other.size for other in known.values() if other.name
-    ):
+    if not present:
         return []
-    rows = db.execute("SELECT name, inode, mtime, size, done FROM old_file WHERE folder = ?", (name,))
-    known = {row[0]: OldFile(*row) for row in rows}
-    pending = []
-    for present in _scan(folder):
-        before = known.get(present.name)
-        if before is None or before[:4] != present[:4]:
-            is_longer = before and _is_appended(present.name) and before.inode == present.inode
-            if before and is_longer and before.done <= present.size:
-                present = present._replace(done=before.done)
-            pending.append(present)
-    return pending
+    known = set(db.execute("SELECT name, inode, mtime, size FROM old_file WHERE folder = ?", (name,)))
+    return sorted(file for file in present if file not in known)
 
 
 def take_in(db: sqlite3.Connection, folder: str, pending: list[OldFile]) -> None:
     """Read these files into the database. The caller has begun a transaction."""
     name = os.path.basename(folder)
-    try:
-        mtime = os.stat(f"{folder}/").st_mtime_ns
-    except OSError:
-        return
     for file in pending:
-        reader = find_reader(file.name, name)
         try:
             with Folder.open(folder) as opened:
                 data = read_file(opened, file.name, MAX_FILE_BYTES)
         except (OSError, PathRefused):
             continue
-        is_appended = _is_appended(file.name)
-        if is_appended:
-            data = data[: data.rfind(b"\n") + 1]  # the rest is being written
-        if reader:
-            reader(db, name, file.name, data[file.done :])
+        if reader := find_reader(file.name, name):
+            reader(db, name, file.name, data)
         db.execute(
-            "INSERT OR REPLACE INTO old_file VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (name, file.name, file.inode, file.mtime, file.size, len(data), is_appended),
+            "INSERT OR REPLACE INTO old_file (folder, name, inode, mtime, size) VALUES (?, ?, ?, ?, ?)", (name, *file)
         )
-    if time.time_ns() - mtime > SETTLED_NS:
-        db.execute(
-            "INSERT OR REPLACE INTO old_file VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (name, *_stamp_folder(mtime), True),
-        )
-
-
-def _scan(folder: str) -> list[OldFile]:
-    """Return the files of earlier versions in a folder, in the order of their names."""
-    files = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if find_reader(entry.name, os.path.basename(folder)) and entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                files.append(OldFile(entry.name, status.st_ino, status.st_mtime_ns, status.st_size))
-    return sorted(files)
-
-
-def _stamp_folder(mtime: int) -> OldFile:
-    return OldFile(FOLDER_ITSELF, len(READERS), mtime, 0)
-
-
-def _size(folder: str, name: str) -> int:
-    try:
-        return os.stat(os.path.join(folder, name), follow_symlinks=False).st_size
-    except OSError:
-        return -1
-
-
-def _is_appended(name: str) -> bool:
-    return bool(re.fullmatch(APPENDED, name))
 
 
 def find_reader(name: str, folder: str) -> Reader | None:
     """Return the function that reads a file of an earlier version, None for other files."""
-    return next((reader for pattern, reader in READERS.items() if re.fullmatch(pattern, f"{folder}/{name}")), None)
+    path = f"{folder}/{name}"
+    if not re.fullmatch("|".join(READERS), path):  # as nearly all files that are there
+        return None
+    return next(reader for pattern, reader in READERS.items() if re.fullmatch(pattern, path))
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any]]:
@@ -138,7 +84,7 @@ def _objects(data: bytes) -> Iterator[dict[str, Any]]:
 
 def _count(value: object) -> int:
     """Return a number that a file gives, 0 if it is none that counts."""
-    return min(value, MAX_COUNT) if isinstance(value, int) and value > 0 else 0
+    return min(value, MAX_TOKENS) if isinstance(value, int) and value > 0 else 0
 
 
 def _read_spend(db: sqlite3.Connection, folder: str, name: str, data: bytes) -> None:
@@ -216,7 +162,8 @@ def _read_cursor(db: sqlite3.Connection, folder: str, name: str, data: bytes) ->
 
 
 def _read_known(db: sqlite3.Connection, folder: str, name: str, data: bytes) -> None:
-    for line in data.decode("ascii", "replace").split():
+    whole_lines, _, _ = data.decode("ascii", "replace").rpartition("\n")  # the rest is being written
+    for line in whole_lines.split():
         if line.startswith("@"):
             db.execute(
                 "INSERT INTO heard (folder, conversation, latest) VALUES (?, ?, ?)"
@@ -260,7 +207,6 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-APPENDED = r"[0-9-]{10}\.jsonl|recalls|inbox\.known"
 _ROOT = "[0-9a-f]{24}/"
 READERS: dict[str, Reader] = {
     r"spend/[0-9-]{10}\.jsonl": _read_spend,
