@@ -61,7 +61,7 @@ from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
-from memsheaf.state.trust import TrustLedger
+from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, find_version, read_summaries, trail
 from memsheaf.store.folder import FolderStore
@@ -773,8 +773,7 @@ class OpenScope:
         with suppress(StoreFailed, Busy):  # then it is shared, and the memory is saved all the same
             replaced = (step for step in commit.revisions if step.before != ABSENT)
             if self._is_person(commit.by) or all(ledger.knows(step.path, step.before) for step in replaced):
-                written = [(step.path, step.after) for step in commit.revisions if step.after != ABSENT]
-                ledger.add(written, commit.by)
+                ledger.add(list_versions([commit]))
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
@@ -1031,7 +1030,7 @@ class OpenScope:
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""
         if self.ledger and versions:
-            self.ledger.add(versions, "user")
+            self.ledger.add(versions)
 
     def bury(self, memories: Sequence[Memory]) -> None:
         """Record that memories are about to be removed: they are not learned again."""
@@ -1176,7 +1175,7 @@ def find_ledger(scope: Scope, root: str, settings: Settings, *, is_shared: bool 
     if not (checkout or is_shared or scope.layer == "team"):
         return None
     ledger = TrustLedger(settings.state_of(root), checkout)
-    has_others = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
+    has_others = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp
     return ledger if has_others else None
 
 

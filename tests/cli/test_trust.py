@@ -366,27 +366,42 @@ def test_a_link_in_the_place_of_the_folder_is_told_of_and_not_followed(run: Run,
     assert run("trust", "--yes")[0] == 1
 
 
-def test_the_ledger_is_folded_forgets_what_was_erased_and_may_be_lost(run: Run, clone: Path, tmp_path: Path) -> None:
+def test_the_ledger_of_an_earlier_version_counts_and_forgets_what_was_erased(
+    run: Run, clone: Path, environment: dict[str, str]
+) -> None:
     run("init", "--yes")
     path = add(run, "Zebra port", "The zebra service listens on port 8080.")
     other = add(run, "Gnu port", "Gnus hear at 7070.")
-    (ledger,) = tmp_path.rglob("ledger")
-    line = b'{"by": "agent", "path": "gone.md", "version": "%d"}\n'
-    torn = b'{"by": "agent", "path": "%s", "ver' % path.encode()  # a crash in the middle of a line
-    ledger.write_bytes(b"".join(line % number for number in range(20_001)) + ledger.read_bytes() + torn)
+    state = config.load(environment).state_of(str(clone / ".memory"))
+    database = Path(state.folder).with_name("state.db")
+    rows = state.query("SELECT path, version FROM trusted WHERE folder = ?", state.name)
+    lines = [json.dumps({"path": name, "version": version, "by": "user"}) for name, version in rows]
+    ledger = Path(state.folder, "ledger")
+    ledger.parent.mkdir(exist_ok=True)
+    with state.writing() as db:
+        db.execute("DELETE FROM trusted")
+    assert trusts(run) == {path: "shared", other: "shared"}
+
+    ledger.write_text("\n".join([*lines, '{"path": "torn.md", "ver']))
+    assert trusts(run) == {path: "confirmed", other: "confirmed"}
     assert run("update", path, "--old", "8080", "--new", "9090")[0] == 0
-    assert len(ledger.read_bytes().split(b"\n")) < 100
     assert trusts(run) == {path: "confirmed", other: "confirmed"}
 
-    assert path.encode() in ledger.read_bytes()
     assert run("erase", path, "--yes")[0] == 0
-    assert path.encode() not in ledger.read_bytes()
+    assert not ledger.exists()
+    assert path.encode() not in database.read_bytes()
     assert trusts(run) == {other: "confirmed"}
 
-    ledger.unlink()
-    assert other in sections(run("prompt")[1])["From this repository"]
+
+def test_a_ledger_may_be_lost(run: Run, clone: Path, environment: dict[str, str]) -> None:
+    run("init", "--yes")
+    path = add(run, "Zebra port", "The zebra service listens on port 8080.")
+    for file in Path(config.load(environment).state).glob("state.db*"):
+        file.unlink()
+
+    assert path in sections(run("prompt")[1])["From this repository"]
     assert run("trust", "--yes", "--memories")[0] == 0
-    assert other in sections(run("prompt")[1])["Project"]
+    assert path in sections(run("prompt")[1])["Project"]
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from memsheaf.guard.paths import CATALOG, is_memory_path
 from memsheaf.hub import HubCommit, HubSettings, Pulled
-from memsheaf.state.trust import TrustLedger, written
+from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import Commit, Revision, Version, version_of
 from memsheaf.store.commit_queries import HUB, OTHERS
 from memsheaf.store.journal_lines import is_commit_id
@@ -53,7 +53,7 @@ def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings)
     if ledger is None:
         return pulled
     if settings.is_postgres:
-        ledger.add(written(one.commit for one in pulled.commits if one.own and one.commit.by == "user"), "user")
+        ledger.add(list_versions(one.commit for one in pulled.commits if one.own and one.commit.by == "user"))
         return pulled
     return pulled._replace(
         commits=[one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]

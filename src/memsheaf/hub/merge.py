@@ -180,7 +180,7 @@ class Merge:
             transaction.note_outside(outside, self._now())
         ours: dict[str, bytes | None] = {path: data for path in here if (data := self._present(path)) is not None}
         if self._ledger and not any(transaction.journal.commits(f'"by": "{OTHERS}'.encode())):  # nobody else wrote
-            self._ledger.add([(path, version_of(data)) for path, data in ours.items()], "user")
+            self._ledger.add([(path, version_of(data)) for path, data in ours.items()])
         replaced = {(step.path, step.before) for one in self.waiting() for step in one.revisions}
         for path, _ in replaced:
             if path in theirs:
@@ -305,7 +305,7 @@ class Merge:
             with suppress(Changed):  # edited in this moment: what is here now is kept
                 self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
                 if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
-                    self._ledger.add([(copy, version_of(mine))], "user")
+                    self._ledger.add([(copy, version_of(mine))])
                 told.append(Conflict(self._now(), other or path, copy))
                 return copy if is_new else ""
         raise Busy(f"{path} is being edited")

@@ -30,7 +30,7 @@ from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.state import State
-from memsheaf.state.trust import TrustLedger
+from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_terminal
@@ -242,7 +242,7 @@ class DailyLog:
         """Note in the ledger of a repository that this machine wrote these pages."""
         if self._ledger:
             with suppress(StoreFailed, Busy):  # then it is not learned from
-                self._ledger.add([(step.path, step.after) for step in commit.revisions if step.after], commit.by)
+                self._ledger.add(list_versions([commit]))
 
     def _is_ours(self, page: Document) -> bool:
         """Return True if this machine wrote the page; else it is neither learned from nor added to."""

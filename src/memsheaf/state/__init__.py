@@ -73,10 +73,15 @@ CREATE TABLE proposal (
 CREATE TABLE decision (
   folder TEXT, id TEXT, at REAL NOT NULL, value TEXT NOT NULL, PRIMARY KEY (folder, id)) WITHOUT ROWID""",
     "CREATE INDEX recall_by_time ON recall (folder, at)",
+    """
+CREATE TABLE trusted (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT NOT NULL, path TEXT NOT NULL, version TEXT NOT NULL,
+  UNIQUE (folder, path, version));
+CREATE INDEX trusted_by_folder ON trusted (folder, id)""",
 )
 """The scripts that make the tables, one for each version of the schema. Add to them, and change none."""
 
-TABLES_BY_FOLDER = ("old_file", "note", "recall", "turn", "known_message", "heard", "proposal", "decision")
+TABLES_BY_FOLDER = ("old_file", "note", "recall", "turn", "known_message", "heard", "proposal", "decision", "trusted")
 
 _HOOK = threading.local()
 

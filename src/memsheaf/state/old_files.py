@@ -202,6 +202,14 @@ def _read_decision(db: sqlite3.Connection, folder: str, name: str, data: bytes) 
             db.execute("INSERT OR REPLACE INTO decision VALUES (?, ?, ?, ?)", row)
 
 
+def _read_ledger(db: sqlite3.Connection, folder: str, name: str, data: bytes) -> None:
+    for line in _objects(data):
+        match line:
+            case {"path": str(path), "version": str(version)}:
+                row = folder, encodable(path), version
+                db.execute("INSERT OR IGNORE INTO trusted (folder, path, version) VALUES (?, ?, ?)", row)
+
+
 def encodable(text: str) -> str:
     """Return a text without half characters, which SQLite does not take."""
     return text.encode("utf-8", "replace").decode()
@@ -214,6 +222,7 @@ READERS: dict[str, Reader] = {
     r"hooks/[0-9a-f]{24}\.json": _read_note,
     r"install/edits\.json": _read_note,
     rf"{_ROOT}recalls": _read_recalls,
+    rf"{_ROOT}ledger": _read_ledger,
     rf"{_ROOT}inbox-[0-9]{{12,18}}\.json": _read_turn,
     rf"{_ROOT}inbox\.json": _read_cursor,  # behind the turns, by name
     rf"{_ROOT}inbox\.known": _read_known,

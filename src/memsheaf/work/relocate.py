@@ -97,7 +97,7 @@ def _rename(places: Locations, switch: Callable[[], None]) -> MovedProject:
     for root in list_roots(places.source):
         if ledger := find_ledger(places.target, root, places):
             present = list_files(places.open_source(root)).files
-            ledger.add([(path, version_of(data)) for path, data in present.items()], "user")
+            ledger.add([(path, version_of(data)) for path, data in present.items()])
     switch()  # before the rename: as long as the target is not there, the source counts
     os.rename(places.source, places.target)
     for root in list_roots(places.target):
@@ -158,7 +158,7 @@ def _copy_root(root: str, places: Locations) -> dict[str, str]:
                     with walk(folder, name) as (within, base):
                         os.utime(os.path.join(within.path, base), ns=(stamp[0], stamp[0]), follow_symlinks=False)
     if target_ledger:
-        target_ledger.add([(name, version_of(present[name])) for name in names.values()], "user")
+        target_ledger.add([(name, version_of(present[name])) for name in names.values()])
     for path, day in store.uses_noted()[0].items():
         target.add_uses(day, [names.get(path, path)])
     target.close()
