@@ -252,7 +252,7 @@ def test_what_goes_out_comes_back_the_same(sheaf: Sheaf, settings: Settings, tmp
         result = take_in(other.own, target)
 
         assert count == len(result.added) == 4
-        assert (result.refused, result.same, result.replaced) == ((), (), ())
+        assert (result.refused, result.same, result.replaced) == ([], [], [])
         for row in sheaf.list():
             assert other.read(row.path).data == sheaf.read(row.path).data
         assert [row.path for row in other.list()] == [row.path for row in sheaf.list()]
@@ -297,14 +297,14 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     result = take_in(sheaf.own, str(source))
 
     assert trial == result
-    assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], (), ())
+    assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], [], [])
     assert sorted(path for path, _ in result.refused) == [
         "CLAUDE.md", "bad.md", "bytes.md", "link.md", "note.txt", "user_kept.md"
     ]  # fmt: skip
     assert dict(result.refused)["note.txt"] == "it is no Markdown"
     assert sheaf.read("user_kept.md") == kept
     again = take_in(sheaf.own, str(source), replace=True)
-    assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ("user_kept.md",))
+    assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ["user_kept.md"])
     assert sheaf.read("user_kept.md").body == "changes as it is\n"
 
 
@@ -335,5 +335,5 @@ def test_an_awkward_name_keeps_only_itself_out_and_is_named(sheaf: Sheaf, tmp_pa
 
     done = take_in(sheaf.own, str(folder))
 
-    assert done.added == ("good.md",)
+    assert done.added == ["good.md"]
     assert sorted(path for path, _ in done.refused) == ["C# tips.md", "tasks/x/note.md"]

@@ -57,7 +57,7 @@ def test_a_text_cannot_say_that_it_is_the_users_own(door: str, sheaf: Sheaf, tmp
         (tmp_path / "given").mkdir()
         (tmp_path / "given" / "user_deploys.md").write_text(CLAIMED)
         take_in(sheaf.own, str(tmp_path / "given"))
-        assert take_in(sheaf.own, str(tmp_path / "given"), replace=True).same == ("user_deploys.md",)
+        assert take_in(sheaf.own, str(tmp_path / "given"), replace=True).same == ["user_deploys.md"]
 
     memory = sheaf.read("user_deploys.md")
     assert memory.source == ("import" if door == "import" else "agent")
@@ -242,7 +242,7 @@ def test_no_other_door_of_an_agent_writes_it_either(sheaf: Sheaf, tmp_path: Path
     assert [path for path, _ in take_in(sheaf.own, str(tmp_path / "given")).refused] == ["CONTEXT.md"]
     assert "Persistent Memory" not in sheaf.prompt()
     sheaf.by = "user"
-    assert take_in(sheaf.own, str(tmp_path / "given")).added == ("CONTEXT.md",)
+    assert take_in(sheaf.own, str(tmp_path / "given")).added == ["CONTEXT.md"]
 
 
 def test_an_agent_may_write_the_context_of_its_own_scope_when_a_setting_says_so(tmp_path: Path) -> None:

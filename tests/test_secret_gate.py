@@ -250,7 +250,7 @@ def test_an_import_leaves_out_what_holds_a_secret_and_names_it(sheaf: Sheaf, tmp
         assert "holds" in done.refused[0][1]
         assert sheaf.read("good.md").body == "fine\n"
     assert all(traces(tmp_path / part, value) == [] for _, value in SECRETS for part in ("home", "cache"))
-    assert take_in(sheaf.own, str(tmp_path / "0.zip"), allow=Allow(secrets=True)).added == ("bad.md",)
+    assert take_in(sheaf.own, str(tmp_path / "0.zip"), allow=Allow(secrets=True)).added == ["bad.md"]
 
 
 def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -259,9 +259,9 @@ def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp
 
     done = take_in(sheaf.own, str(tmp_path / "in"))
 
-    assert done.refused == (
+    assert done.refused == [
         ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored"),
-    )
+    ]
 
 
 def test_an_edit_that_is_refused_keeps_the_person_s_text_without_the_secret(tmp_path: Path) -> None:

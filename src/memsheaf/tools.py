@@ -71,8 +71,6 @@ _HINTED = (HubRefused, PathRefused, ReviewRequired, SecretFound, StoreFailed)
 """Errors whose hint a model can follow or pass on."""
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 
-Verdicts = Callable[[Memory], Sequence[str]]  # what the working tree says about a memory
-
 
 class ToolAnswer(NamedTuple):
     """The answer of a tool: the `text` for a model, and whether it `failed`.
@@ -96,7 +94,6 @@ class SeenVersions:
         self, memory: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
         self.memory = memory
-        self.verdicts = session.verdicts if session else _make_verdicts(memory, tree)
         self.remember = remember
         self._session = session
         self._recalling: Session | None = None
@@ -113,11 +110,19 @@ class SeenVersions:
 
     def recall(self, message: str) -> Recall:
         """Return what matters for a message, each memory once in a conversation."""
+        return self._open_session().recall(message, is_new_turn=self._session is None)
+
+    def verdicts(self, memory: Memory) -> Sequence[str]:
+        """Return what the folder of the work says about a memory."""
+        return self._open_session().verdicts(memory)
+
+    def _open_session(self) -> Session:
+        """Return the host's session, else one of our own, which those who cannot be told apart do not share."""
         if self._session:
-            return self._session.recall(message, is_new_turn=False)
+            return self._session
         if self._recalling is None or not self.remember:
             self._recalling = self.memory.session(tree=self._tree)
-        return self._recalling.recall(message)
+        return self._recalling
 
     def insists(self, name: str, given: Mapping[str, object]) -> bool:
         """Return True if the same call was refused before as not worth keeping; a repeat means the caller insists.
@@ -175,7 +180,7 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
     notes = [*scope.caveats(memory)]
     if memory.problem:
         text = f"({file}: {memory.problem})\n{text}"
-    elif seen.verdicts:
+    else:
         notes += seen.verdicts(memory)
     if not notes:
         return text
@@ -298,7 +303,6 @@ TOOLS: tuple[Tool, ...] = (
     *(memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete),
     *(memory_list, memory_search, memory_recall, memory_brief),
 )
-_NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
 
 
@@ -436,17 +440,6 @@ class Tools:
                 notice += "replace all of it."
             text = f"'{path}' exists, {notice}\n\n{text_for_model(memory)}"
         return ToolAnswer(f"Error: {text}", failed=True, touched=self.seen.touch("exists", ref))
-
-
-def _make_verdicts(layers: Sheaf, tree: str) -> Verdicts | None:
-    """Return a function that looks up in a folder what memories cite and name; None without a folder."""
-
-    def verdicts(memory: Memory) -> Sequence[str]:
-        if not memory.citations and not _NAMING.search(memory.body):
-            return ()  # as most memories are; what looks further is not even loaded
-        return layers.session(tree=tree).verdicts(memory)
-
-    return verdicts if tree else None
 
 
 def _fail(reason: str) -> ToolAnswer:

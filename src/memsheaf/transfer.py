@@ -123,10 +123,10 @@ class Imported(NamedTuple):
     refused, with the reason. `commits` is the number of steps of the past that came along.
     """
 
-    added: Sequence[str]
-    replaced: Sequence[str]
-    same: Sequence[str]
-    refused: Sequence[tuple[str, str]]
+    added: list[str]
+    replaced: list[str]
+    same: list[str]
+    refused: list[tuple[str, str]]
     commits: int = 0
 
 
@@ -261,25 +261,30 @@ def export(scopes: Mapping[str, OpenScope], target: str, *, history: bool = Fals
         Refused: the target exists already, or its name does not end in .zip.
         StoreFailed: it cannot be written.
     """
-    files: list[tuple[str, bytes]] = []
+    archived: list[tuple[str, bytes]] = []
     left_out: list[tuple[str, str]] = []
     for folder, scope in scopes.items():
-        missing: list[tuple[str, str]] = []
-        for name, data in _list_outgoing(_locations(scope), history, missing):
-            files.append((inside(folder, name), data))
-        left_out += [(inside(folder, path), why) for path, why in missing]
-    count = len(files)
+        scope.index.look()
+        settings = scope.settings
+        state = os.path.dirname(scope.state.folder)
+        places = Locations(scope.root, "", settings.home, state, settings.cache, scope.ledger)
+        shared = list_shared(places)
+        for root in list_roots(places.source):
+            place, store = inside(folder, root), places.open_source(root)
+            files, unfit = list_files(store)
+            left_out += [(inside(place, path), why) for path, why in unfit]
+            archived += [(inside(place, path), data) for path, data in files.items()]
+            if history and (lines := [encode(commit, "") for commit in store.history()]):
+                archived.append((inside(place, SEGMENT_PATH), b"".join(reversed(lines))))
+            if history and (stones := to_lines(store.buried_all())):
+                archived.append((inside(place, TOMBSTONES_PATH), stones))
+        if shared:
+            archived.append((inside(folder, SHARED_LIST), json.dumps(shared, ensure_ascii=False).encode()))
+    count = len(archived)
     if "" not in scopes:
-        files.append(BACKUP_README)
-    _write_zip(target, sorted(files))
+        archived.append(BACKUP_README)
+    _write_zip(target, sorted(archived))
     return Exported(count, tuple(left_out))
-
-
-def _locations(scope: OpenScope) -> Locations:
-    """Return where the files of a scope are, after a look at them."""
-    scope.index.look()
-    state = os.path.dirname(scope.state.folder)
-    return Locations(scope.root, "", scope.settings.home, state, scope.settings.cache, scope.ledger)
 
 
 def list_shared(places: Locations) -> list[str]:
@@ -287,25 +292,10 @@ def list_shared(places: Locations) -> list[str]:
     shared = []
     for root in list_roots(places.source):
         if ledger := find_ledger(places.source, root, places):
-            for path, data in list_files(places.open_source(root)).files.items():
-                if not ledger.knows(path, version_of(data)):
-                    shared.append(inside(root, path))
+            files = list_files(places.open_source(root)).files
+            unknown = ledger.find_unknown((path, version_of(data)) for path, data in files.items())
+            shared += [inside(root, path) for path in sorted(unknown)]
     return shared
-
-
-def _list_outgoing(places: Locations, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    for root in list_roots(places.source):
-        store = places.open_source(root)
-        files, unfit = list_files(store)
-        left_out += [(inside(root, path), why) for path, why in unfit]
-        yield from ((inside(root, path), data) for path, data in files.items())
-        if history:
-            if lines := [encode(commit, "") for commit in store.history()]:
-                yield inside(root, SEGMENT_PATH), b"".join(reversed(lines))
-            if stones := to_lines(store.buried_all()):
-                yield inside(root, TOMBSTONES_PATH), stones
-    if shared := list_shared(places):
-        yield SHARED_LIST, json.dumps(shared, ensure_ascii=False).encode()
 
 
 def _write_zip(target: str, files: Iterable[tuple[str, bytes]]) -> None:
@@ -355,7 +345,9 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
         name = name.removeprefix(below)
         is_past = bool(_PAST_FILE.fullmatch(name))
         is_data = name == SHARED_LIST or (is_past and history)
-        if not is_data and _is_passed_over(name):
+        steps = name.split("/")
+        is_hidden = any(step.startswith(".") for step in steps)
+        if not is_data and (is_hidden or fold(steps[-1]) == fold(CATALOG)):  # the catalog is made anew
             continue
         if load is None:
             yield Member(name, why=LINK_REASON)
@@ -431,12 +423,6 @@ def _require_inside(name: str) -> str:
     if not name or re.match(r"/|.:", name) or re.search(r"[\\\0]", name) or ".." in name.split("/"):
         raise Refused(f"the member {name[:200]!r} reaches outside")
     return name
-
-
-def _is_passed_over(name: str) -> bool:
-    """Return True for hidden files, which are not for us, and for the catalog, which is made anew."""
-    steps = name.split("/")
-    return fold(steps[-1]) == fold(CATALOG) or any(step.startswith(".") for step in steps)
 
 
 def _open_source(source: str) -> Iterator[tuple[str, Load | None]]:
@@ -555,37 +541,39 @@ def take_in(
     shared: frozenset[str] = frozenset()
     for member in read_archive(source, history=history, below=below):
         if member.name == SHARED_LIST:
-            shared = _read_shared(member.data)
+            try:
+                shared = frozenset(json.loads(member.data))
+            except (ValueError, TypeError, RecursionError):
+                raise Refused(f"its {SHARED_LIST} cannot be understood") from None
         else:
             by_root.setdefault(member.root, []).append(member)
-    imports = [_RootImport(keeper, root, shared, replace=replace, allow=allow) for root in by_root]
+    done = Imported([], [], [], [])
+    imports = [_RootImport(keeper, root, shared, done, replace=replace, allow=allow) for root in by_root]
     for part in imports:
         part.plan(by_root[part.root])
-    commits = 0 if dry_run else sum(part.carry_out(why) for part in imports)
-    outcomes = [outcome for part in imports for outcome in part.outcomes]
-    paths = {
-        kind: tuple(name for name, other, _ in outcomes if other == kind) for kind in ("added", "replaced", "same")
-    }
-    refused = tuple((name, reason) for name, kind, reason in outcomes if kind == "refused")
-    return Imported(**paths, refused=refused, commits=commits)
-
-
-def _read_shared(data: bytes) -> frozenset[str]:
-    try:
-        return frozenset(json.loads(data))
-    except (ValueError, TypeError, RecursionError):
-        raise Refused(f"its {SHARED_LIST} cannot be understood") from None
+    if dry_run:
+        return done
+    return done._replace(commits=sum(part.carry_out(why) for part in imports))
 
 
 class _RootImport:
     """The import into one root: the scope's own, where every gate of its memories stands, or one inside it.
 
-    `outcomes` has for each file its name, the kind of the outcome, which is a field of `Imported`, and the reason.
+    What becomes of each file is added to `done`.
     """
 
-    def __init__(self, keeper: OpenScope, root: str, shared: Collection[str], *, replace: bool, allow: Allow) -> None:
+    def __init__(
+        self,
+        keeper: OpenScope,
+        root: str,
+        shared: Collection[str],
+        done: Imported,
+        *,
+        replace: bool,
+        allow: Allow,
+    ) -> None:
         self.root = root
-        self.outcomes: list[tuple[str, str, str]] = []
+        self._done = done
         self._keeper = keeper
         self._shared = shared
         self._replace = replace
@@ -617,18 +605,18 @@ class _RootImport:
                 self._take(member)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
                 name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
-                self.outcomes.append((name, "refused", str(error)))
+                self._done.refused.append((name, str(error)))
 
     def _take(self, member: Member) -> None:
         """Plan the change that a file makes. Raises TextRefused, Exists, CreateOnly, PathRefused."""
         present = self._find(member.path)
         memory = self._mark(member, present)
         if present is None:
-            outcome = "added"
+            names = self._done.added
         elif present.data == memory.data:
-            outcome = "same"
+            names = self._done.same
         else:
-            outcome = "replaced"
+            names = self._done.replaced
             self._refuse_replacing(present, memory, member.path)
         if not self._allow.secrets:
             require_no_secret(memory, present)
@@ -636,7 +624,7 @@ class _RootImport:
             self._keeper.refuse(memory, refuse_personal)
             if not self._is_empty:
                 self._keeper.refuse_duplicate(memory)
-        self.outcomes.append((member.name, outcome, ""))
+        names.append(member.name)
         self._changes.append(Change(memory.path, memory.data, present.version if present else ABSENT))
         self._parsed[memory.path] = memory
 
@@ -701,8 +689,7 @@ class _RootImport:
         lines = [line for line in member.data.split(b"\n") if line.startswith(b'{"commit"')]
         commits = list(filter(None, map(decode, lines)))
         if len(commits) < len(lines):
-            reason = f"{len(lines) - len(commits)} lines of it cannot be read"
-            self.outcomes.append((member.name, "refused", reason))
+            self._done.refused.append((member.name, f"{len(lines) - len(commits)} lines of it cannot be read"))
         if not self._allow.secrets:
             commits = [_without_secrets(commit) for commit in commits]
         self._past += commits

@@ -271,7 +271,7 @@ def test_an_import_replaces_no_fact_and_brings_the_rest(sheaf: Sheaf, facts: Fac
     done = take_in(sheaf.own, str(tmp_path / "in"), replace=True)
 
     assert [path for path, _ in done.refused] == [PATH]
-    assert done.added == ("user_tabs.md",)
+    assert done.added == ["user_tabs.md"]
     assert sheaf.read(PATH) == before
 
 
