@@ -44,7 +44,9 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
     if not os.path.lexists(path):
         with Folder.open(folder, create=True) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
             if not os.path.lexists(path):
-                _remove_side_files(path)  # SQLite would take those of a database that was deleted for its own
+                for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
+                    with suppress(FileNotFoundError):
+                        os.unlink(path + suffix)
                 os.close(opened.open_file(name, CREATE))
     elif not os.path.isfile(path) or os.path.islink(path):
         raise PathRefused(path, "it is not a plain file")
@@ -104,7 +106,7 @@ def set_aside(path: str, inode: int) -> None:
 def _connect(path: str) -> sqlite3.Connection:
     db = _open_connection(path)
     try:
-        _user_version(db)
+        retry_while_busy(lambda: _user_version(db))
     except sqlite3.OperationalError as error:
         db.close()
         if error.sqlite_errorcode not in _UNSHARED_CODES:
@@ -114,7 +116,7 @@ def _connect(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = TRUNCATE")
         db.execute("PRAGMA locking_mode = NORMAL")
-        _user_version(db)
+        retry_while_busy(lambda: _user_version(db))
     return db
 
 
@@ -126,9 +128,3 @@ def _open_connection(path: str) -> sqlite3.Connection:
 
 def _user_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _remove_side_files(path: str) -> None:
-    for suffix in SIDE_FILES:
-        with suppress(FileNotFoundError):
-            os.unlink(path + suffix)
