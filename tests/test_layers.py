@@ -87,7 +87,7 @@ MAX_NODES = {
     "prompts": 61,
     "recall": 7_169,
     "state": 5_559,
-    "store": 28_020,
+    "store": 28_018,
     "web": 16_750,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
