@@ -9,7 +9,7 @@ It answers three questions: of which type is a sentence, if it is worth keeping 
 before it; is it about the person or about the work; and does a sentence take the place of an older one. It begins
 with the layers and word vectors of the encoder (`src/memsheaf/encode/encoder.onnx`). The word vectors stay as they
 are, because the package holds them once. A name that begins with `mpnet` is that of a larger judge, which serves as
-a teacher: it begins with WORK/mpnet.
+a teacher: it begins with WORK/mpnet. The name `shipped` is that of the judge in the package.
 """
 
 from __future__ import annotations
@@ -133,12 +133,14 @@ def make_judge(work: str, name: str, frozen: int = 0) -> Judge:
         model = AutoModel.from_pretrained(folder, dtype=torch.float32)
         tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
     else:
-        model = make_model(read_shipped())
+        model = make_model(read_shipped_judge() if name == "shipped" else read_shipped())
         model.embeddings.word_embeddings.requires_grad_(False)
         for layer in model.encoder.layer[:frozen]:
             layer.requires_grad_(False)
         tokenizer = shipped_tokenizer()
     judge = Judge(model, tokenizer)
+    if name == "shipped":
+        put_heads(judge, read_shipped_judge())
     if os.path.exists(path := os.path.join(work, f"{name}.pt")):
         judge.load_state_dict(torch.load(path, map_location="cpu"))
     return judge.to(DEVICE)
@@ -152,6 +154,11 @@ def read_arrays(path: str) -> dict[str, NDArray[np.generic]]:
 def read_shipped() -> dict[str, NDArray[np.generic]]:
     """Return the constants of the encoder that is shipped."""
     return read_arrays(os.path.join(ENCODER, "encoder.onnx"))
+
+
+def read_shipped_judge() -> dict[str, NDArray[np.generic]]:
+    """Return the constants of the judge that is shipped, whose word vectors are those of the encoder."""
+    return read_arrays(os.path.join(ENCODER, "judge.onnx"))
 
 
 def shipped_tokenizer() -> Tokenizer:
@@ -205,6 +212,16 @@ def make_model(arrays: dict[str, NDArray[np.generic]]) -> BertModel:
             put(f"{key}{part}.bias", arrays[f"{name}{short}.b"])
     model.load_state_dict(state)
     return model
+
+
+def put_heads(judge: Judge, arrays: dict[str, NDArray[np.generic]]) -> None:
+    """Give a judge the heads of the one that is shipped, whose graph has them side by side."""
+    start = 0
+    for task, size in TASKS.items():
+        head = judge.heads[task]
+        head.weight.data = torch.from_numpy(arrays["heads.w"][:, start : start + size].T.astype(np.float32).copy())
+        head.bias.data = torch.from_numpy(arrays["heads.bias"][start : start + size].astype(np.float32).copy())
+        start += size
 
 
 def read_rows(parts: Sequence[str], rng: random.Random) -> dict[str, list[Row]]:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsheaf.text.requests import MAX_END_CHARS, asks_to_ignore, is_private
+from memsheaf.text.requests import MAX_END_CHARS, asks_to_ignore, find_request, is_private
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -184,3 +184,8 @@ PUBLIC = [
 def test_a_clause_that_says_so_is_off_the_record_and_nothing_else_is() -> None:
     assert [text for text in PRIVATE if not is_private(text)] == []
     assert [text for text in PUBLIC if is_private(text)] == []
+
+
+def test_a_question_whether_one_remembers_is_no_request() -> None:
+    for text in ("Remember?", "We never deploy on Fridays, remember?", "Do you remember?", "I remember."):
+        assert find_request(text) is None, text

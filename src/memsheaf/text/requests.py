@@ -79,8 +79,8 @@ _CONDITION_START = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand
 # A sentence in ASCII without one of these holds no request. The patterns take longer to compile than most saves.
 _ASCII_STEMS = (
     "rem|memor|mind|note|forget|for the record|reference|next time|you to know|save|store|keep|bookmark|write|merk"
-    "|vergiss|beachte|denk|notier|souvien|souven|rappelle|retien|reten|oublie|sache|pour info|recuerda|recordar"
-    "|en cuenta|anota|olvides|ricorda|a mente|lembr|onthoud|vergeet"
+    "|vergiss|vergess|beachte|denk|notier|souvien|souven|rappelle|retien|reten|oublie|sache|pour info|recuerda"
+    "|recordar|en cuenta|anota|olvides|ricorda|a mente|lembr|onthoud|vergeet"
 )
 _LIST_REQUEST = (
     r"(?is).*\b(?:remember|memori[sz]e|keep\b.*\bin mind|merke?n?|beachten?|retiens|retenez|mémorise|recuerda"
