@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.errors import CitationRefused
+from memsheaf.errors import Refused
 from memsheaf.guard.citations import Citation, check
 from memsheaf.guard.evidence import check_body
 from memsheaf.scope import around
@@ -165,7 +165,7 @@ def test_a_folder_inside_another_repository_with_a_broken_one_of_its_own_is_walk
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CitationRefused, match="cannot be read"):
+    with pytest.raises(Refused, match="cannot be read"):
         WorkingTree.open(str(tmp_path / "nowhere"))
 
 

@@ -14,8 +14,7 @@
     │   ├── CreateOnly       a fact is never edited: another supersedes it
     │   ├── ReadOnly         this sheaf was opened for reading
     │   │   └── ReviewRequired   only a person changes a team's memory
-    │   ├── HubRefused       the hub does not let this member or this version of memsheaf do that
-    │   └── CitationRefused  a place to cite that is not there
+    │   └── HubRefused       the hub does not let this member or this version of memsheaf do that
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
     ├── NoMatch            the text to replace is not there, or not as often as was said
     ├── NoSuchCommit       the journal has no such commit, or nothing is left to undo
@@ -212,12 +211,6 @@ class HubRefused(Refused):
 
     lacks_permission = is_of_commit = False
     hint = "`memsheaf hub status` shows your role and the versions."
-
-
-class CitationRefused(Refused):
-    """A place to cite that is not there, or is none."""
-
-    hint = "Give a path inside the working tree, with a line or a symbol: src/app.py:10-12, src/app.py#Server.start."
 
 
 class BadHeader(FileError):

@@ -21,9 +21,8 @@ from shlex import quote
 from threading import Timer
 from typing import NamedTuple
 
-from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
-from memsheaf.guard.citations import is_inside, lines_of, parse
-from memsheaf.guard.symbols import word
+from memsheaf.errors import MemsheafError, PathRefused, Refused
+from memsheaf.guard.citations import is_inside, lines_of, parse, word
 from memsheaf.scope import (
     FOLDER,
     KnownScope,
@@ -83,12 +82,12 @@ class WorkingTree:
 
     @classmethod
     def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
-        """Open a working tree, without the folder `memories`, which is no evidence. Raises CitationRefused."""
+        """Open a working tree, without the folder `memories`, which is no evidence. Raises Refused."""
         path = os.path.realpath(folder)
         try:
             root = Folder.open(path)
         except OSError as error:
-            raise CitationRefused(f"the folder {path!r} cannot be read: {error.strerror}") from None
+            raise Refused(f"the folder {path!r} cannot be read: {error.strerror}") from None
         apart = {FOLDER, _relative(os.path.realpath(memories), path) if memories else ""}
         return cls(root, _Git.at(path, environment), filter(is_inside, apart))
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.errors import CitationRefused, TextRefused
+from memsheaf.errors import Refused, TextRefused
 from memsheaf.guard.citations import Citation, Verdict, check, cited, digest, is_inside, make, parse
 from memsheaf.guard.evidence import check_body, examine
 from memsheaf.memory import Memory
@@ -321,7 +321,7 @@ def test_a_place_that_is_not_there_is_refused_with_a_reason(write: Write, open_t
         ("", "not a place"),
         ("x" * 10_000, "not a place"),
     ]:
-        with pytest.raises(CitationRefused, match=re.escape(why)) as refused:
+        with pytest.raises(Refused, match=re.escape(why)) as refused:
             make(open_tree(), text)
         assert "src/app.py:10-12" in refused.value.hint
         assert len(str(refused.value)) < 600

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.guard.secret_formats import FORMATS
 from memsheaf.guard.secret_values import is_exact_password, is_password, is_placeholder, is_striking, is_token
-from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
+from memsheaf.guard.secrets import FORMATS, find_secrets, new_secrets, without_secrets
 
 ROOT = Path(__file__).parent.parent.parent
 CASES: list[dict[str, Any]] = [

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 
-from memsheaf.guard.symbols import defining, holding
+from memsheaf.guard.citations import defining, holding
 
 
 def test_a_definition_is_told_from_a_use() -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
-from memsheaf.guard.symbols import parts
+from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse, parts
 from memsheaf.memory import KINDS, Memory
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.spoken import without_fences

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
+from memsheaf.errors import Changed, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
 from memsheaf.gates import add_dates, place_memory
 from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
@@ -59,7 +59,7 @@ def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
         try:
             if tree:
                 make(tree, str(place.place))
-        except CitationRefused as error:
+        except Refused as error:
             problems.append(("citations", str(error)))
     if not is_exact:
         why = "no citation has a file and a line or a symbol, such as src/app.py:12"

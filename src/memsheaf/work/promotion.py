@@ -285,7 +285,7 @@ def promote(
         Refused: a step does not; nothing was written.
         ScopeRefused: nothing is promoted from there to there.
         NotFound: there is no such task.
-        SecretFound, Duplicate, NotWorth, Exists, TextRefused, CitationRefused: it cannot be stored there.
+        SecretFound, Duplicate, NotWorth, Exists, TextRefused, Refused: it cannot be stored there.
     """
     if target.scope.layer not in _TARGETS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
