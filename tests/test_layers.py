@@ -72,12 +72,12 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_180,
+    "(flat) and work": 81_169,
     "adapters": 10_868,
     "chat": 36_265,
     "cli": 52_021,
     "encode and text": 14_990,
-    "guard": 14_587,
+    "guard": 14_570,
     "hosts": 29_444,
     "hub": 37_286,
     "index": 15_484,
