@@ -29,10 +29,16 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
-from memsheaf.index import embedding
+from memsheaf.index import vectors
 from memsheaf.index.database import database_for
-from memsheaf.index.embedding import BATCH_MEMORIES, PAUSE_SECONDS
-from memsheaf.index.vectors import FIRST_PASSAGE_CHARS, MAX_PASSAGES, NEXT_PASSAGE_CHARS, passages
+from memsheaf.index.vectors import (
+    BATCH_MEMORIES,
+    FIRST_PASSAGE_CHARS,
+    MAX_PASSAGES,
+    NEXT_PASSAGE_CHARS,
+    PAUSE_SECONDS,
+    passages,
+)
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase
@@ -93,7 +99,7 @@ def sheaf(settings: Settings, toy: Toy) -> Iterator[Sheaf]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search leaves all missing vectors to the thread."""
-    monkeypatch.setattr(embedding, "SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(vectors, "SEARCH_SECONDS", 0.0)
 
 
 def remember(sheaf: Sheaf, name: str, content: str = "nothing else") -> str:

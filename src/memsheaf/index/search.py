@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.caches import of_other_versions
 from memsheaf.index.catalog import LINE_COLUMNS, MAX_BYTES, Line, Page
 from memsheaf.index.database import (
     IN_MEMORY,
@@ -29,6 +28,7 @@ from memsheaf.index.database import (
     count_memories,
     delete,
     is_kept,
+    of_other_versions,
     shrink,
     tally,
     to_row,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memsheaf.encode import Encoder
-    from memsheaf.index.embedding import SemanticSearch
+    from memsheaf.index.vectors import SemanticSearch
 
 T = TypeVar("T")
 
@@ -289,7 +289,7 @@ class Index:
             self._leave_parent()
             if self._semantic is None and self._embedder:
                 with suppress(ImportError):
-                    from memsheaf.index.embedding import SemanticSearch
+                    from memsheaf.index.vectors import SemanticSearch
 
                     self._semantic = SemanticSearch(
                         self._store, self._database, self._embedder, self.query, clock=self._clock

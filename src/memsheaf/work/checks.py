@@ -23,8 +23,7 @@ from memsheaf.guard.evidence import Evidence
 from memsheaf.guard.evidence import examine as examine_evidence
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
-from memsheaf.index.caches import abandoned, remove
-from memsheaf.index.database import Row
+from memsheaf.index.database import Row, abandoned, remove
 from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf

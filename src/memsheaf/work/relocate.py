@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, fold, with_suffix
-from memsheaf.index.caches import abandoned, remove
+from memsheaf.index.database import abandoned, remove
 from memsheaf.scope import checkout_of, has_hub, inside, list_roots
 from memsheaf.state import State
 from memsheaf.store import ABSENT, HISTORY, Change, version_of
