@@ -72,7 +72,7 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_169,
+    "(flat) and work": 81_168,
     "adapters": 10_868,
     "chat": 36_265,
     "cli": 52_021,
@@ -80,7 +80,7 @@ MAX_NODES = {
     "guard": 14_570,
     "hosts": 29_444,
     "hub": 37_286,
-    "index": 15_484,
+    "index": 15_443,
     "learn": 25_907,
     "llm": 13_261,
     "mcp": 14_955,
