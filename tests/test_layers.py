@@ -72,23 +72,23 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_168,
+    "(flat) and work": 81_164,
     "adapters": 10_868,
     "chat": 36_265,
-    "cli": 52_021,
+    "cli": 52_014,
     "encode and text": 14_990,
     "guard": 14_570,
     "hosts": 29_444,
     "hub": 37_286,
-    "index": 15_443,
+    "index": 15_424,
     "learn": 25_907,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
-    "recall": 7_169,
+    "recall": 7_111,
     "state": 5_559,
     "store": 28_018,
-    "web": 16_750,
+    "web": 16_738,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 

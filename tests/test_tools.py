@@ -160,6 +160,19 @@ def test_an_empty_memory_says_so_in_each_tools_words(tools: Tools) -> None:
     assert tools.call("memory_read", {"filename": "MEMORY.md"}) == EMPTY_CATALOG
 
 
+def test_what_may_be_outdated_says_so_in_every_answer(tools: Tools, sheaf: Sheaf) -> None:
+    old = sheaf.write("Port", "Port of the shop", "project", "The shop listens on 8080.")
+    sheaf.write("New port", "Port of the shop, since May", "project", "On 9090.", supersedes=[old.path])
+    mark = "may be outdated: user:project_new-port.md is newer"
+
+    for name, arguments in (("memory_list", {}), ("memory_search", {"query": "port shop"})):
+        marked = [f"  ({mark})" in line for line in sorted(tools.call(name, arguments).splitlines())]
+        assert marked == [False, True], name
+    assert tools.call("memory_read", {"filename": old.path}).endswith(f"\n({mark})\n")
+    assert tools.call("memory_view", {}).count("(may be outdated)") == 1
+    assert tools.call("memory_view", {"page": 2}).count("may be outdated") == 1
+
+
 def test_a_saved_memory_is_viewed_listed_found_and_read(tools: Tools, sheaf: Sheaf) -> None:
     assert saved(tools) == "Memory saved: user_prefers-tabs.md"
 

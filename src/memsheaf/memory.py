@@ -49,6 +49,7 @@ _CONFLICT_COPY = (
     r"|[_.-]conflict-[0-9]{8}-[0-9]{6}"
     r"|[._]conflict\.md$"
 )
+OUTDATED = "may be outdated"  # a memory that a newer one supersedes
 _TOO_LARGE = f"larger than {MAX_MEMORY_BYTES // 1024} KiB"
 _BLANK_PAGE = ParsedText("", "")
 

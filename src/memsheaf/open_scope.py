@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.search import Index
 from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
-from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section, share_out
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, outdated_by, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
@@ -256,8 +257,21 @@ class OpenScope:
             return memory
         return memory._replace(shared=True)
 
-    def mark_shared(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return rows of the index with their scope, and with what is shared marked as such."""
+    def mark(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return rows of the index with their scope, and with what is shared or may be outdated marked as such."""
+        newest = self._find_newest()
+        return [row._replace(warning=outdated_by(newest.get(row.path))) for row in self._mark_shared(rows)]
+
+    def _find_newest(self) -> dict[str, Row]:
+        """Return by path what supersedes a memory in the end; nothing in a circle, nor what others committed."""
+        rows = self._mark_shared(self.index.rows("supersedes <> '' AND state = 'ok'"))
+        newest: dict[str, Row] = {}
+        for row in sorted(rows, key=lambda row: (row.updated, row.path), reverse=True):
+            for path in row.supersedes.split("\n") if row.trust == "confirmed" else ():
+                newest.setdefault(path, newest.get(row.path, row))
+        return {path: row for path, row in newest.items() if newest.get(row.path) is not row}
+
+    def _mark_shared(self, rows: Sequence[Row]) -> Sequence[Row]:
         rows = [row._replace(scope=self.name) for row in rows]
         if self.ledger is None:
             return rows
@@ -266,19 +280,13 @@ class OpenScope:
 
     def list(self, *, type: str = "", unconfirmed: bool = False) -> Sequence[Row]:
         """Return every file of this scope, in the order of the paths; `type` and `unconfirmed` narrow it."""
-        self.index.look()
-        conditions, values = ["1"], []
-        if type:
-            conditions.append("kind = ?")
-            values.append(_without_surrogates(type))
-        if unconfirmed:
-            conditions.append("trust = 'unconfirmed'")
-        return self.mark_shared(self.index.rows(" AND ".join(conditions), *values))
+        wanted = Filter(kind=type, trust="unconfirmed" if unconfirmed else "")
+        return [row for _, row in self.select(wanted, "path")]
 
     def changed_by_others(self) -> Sequence[Row]:
         """Return memories that somebody else changed after they were written, and that no person has seen since."""
         self.index.look()
-        likely = self.mark_shared(self.index.rows("line LIKE '%(changed by %'"))
+        likely = self.mark(self.index.rows("line LIKE '%(changed by %'"))
         return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
 
     def select(self, wanted: Filter, sort: str) -> Sequence[tuple[str | float, Row]]:
@@ -291,7 +299,7 @@ class OpenScope:
         # what is shared stands in the index as confirmed
         stored = wanted._replace(trust="confirmed") if wanted.trust == "shared" else wanted
         keyed = self.index.query(lambda db: browse.select(db, stored, sort))
-        rows = self.mark_shared([row for _, row in keyed])
+        rows = self.mark([row for _, row in keyed])
         return [(key, row) for (key, _), row in zip(keyed, rows, strict=True) if wanted.trust in ("", row.trust)]
 
     def record_drift(self, verdicts: Iterable[tuple[str, Version, bool]]) -> None:
@@ -299,25 +307,14 @@ class OpenScope:
         if not self.read_only:
             self.index.query(lambda db: browse.set_drift(db, verdicts))
 
-    def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
+    def best(self, limit: int) -> Sequence[Row]:
         """Return the rows that the catalog lists first."""
         self.index.look()
-        return self.mark_shared(self.index.ranked("", limit, offset))
+        return self.mark(self.index.ranked("", limit))
 
     def newer(self, path: str) -> Row | None:
         """Return the confirmed memory that supersedes this one, in the end; None where none does, or in a circle."""
-        seen = {path}
-        newest = None
-        while rows := self.index.rows("supersedes <> '' AND instr(supersedes, ?)", f"\n{path}\n"):
-            usable = [row for row in self.mark_shared(rows) if (row.trust, row.state) == ("confirmed", "ok")]
-            if not usable:  # what others committed hides nothing
-                break
-            newest = max(usable, key=lambda row: (row.updated, row.path))
-            path = newest.path
-            if path in seen:
-                return None
-            seen.add(path)
-        return newest
+        return self._find_newest().get(path)
 
     def count(self) -> int:
         """Return how many memories the catalog may show."""
@@ -347,7 +344,7 @@ class OpenScope:
         if look:
             self.index.look()
         matches = self.index.search(query, limit, among=among)
-        rows = self.mark_shared([match.row for match in matches])
+        rows = self.mark([match.row for match in matches])
         return [match._replace(row=row) for match, row in zip(matches, rows, strict=True)]
 
     def files(self, folder: str) -> Sequence[str]:
@@ -395,7 +392,9 @@ class OpenScope:
 
     def names(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the name and the type of these files, as far as they are there, by path."""
-        return self.index.query(lambda db: browse.named_rows(db, paths))
+        rows = self.index.rows("path IN (SELECT value FROM json_each(?))", json.dumps([*paths]))
+        known = {row.path: (row.name, row.type) for row in rows}
+        return {path: known[path] for path in paths if path in known}
 
     # Prompt and catalog
 
@@ -408,9 +407,9 @@ class OpenScope:
         if ledger := self.ledger:
             best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
             if others:
-                lines, waiting = self.index.lines(best)
+                lines, waiting = self.index.lines(best, self._find_newest())
                 marks = ", ".join("?" * len(theirs))
-                shared = self.mark_shared(self.index.rows(f"path IN ({marks})", *theirs))
+                shared = self.mark(self.index.rows(f"path IN ({marks})", *theirs))
                 rows = sorted(shared, key=lambda row: theirs.index(row.path))
                 counts = owned, others, waiting
                 return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
@@ -421,11 +420,11 @@ class OpenScope:
         self.index.look()
         rows: Sequence[Row] = []
         if 0 < number < 1_000_000:
-            rows = self.mark_shared(self.index.ranked(kind, PAGE_ROWS, (number - 1) * PAGE_ROWS))
+            rows = self.mark(self.index.ranked(kind, PAGE_ROWS, (number - 1) * PAGE_ROWS))
         entries = []
         for row in map(Row.masked, rows):
             mark = "(shared) " if row.trust == "shared" else ""
-            entries.append((row.name, row.path, mark + (row.problem or row.description)))
+            entries.append((row.name, row.path, mark + (row.problem or f"{row.warning} {row.description}".lstrip())))
         return listing(entries, number, self.index.total(kind), PAGE_ROWS)
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
@@ -434,9 +433,9 @@ class OpenScope:
         return browse.find_members(self.index, self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
-        """Return what a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by others."""
+        """Return what a reader must know of a memory: outdated, unconfirmed, shared by whom, changed by others."""
         who = self.committers([memory]).get(memory.path, "") if memory.shared else ""
-        return caveats(memory, who, team=self._is_team)
+        return caveats(memory, who, team=self._is_team, newer=self.newer(memory.path))
 
     def prompt(self, *, also: bool = False) -> str:
         """Return the section for an agent's system prompt; the same bytes as long as no memory changed.

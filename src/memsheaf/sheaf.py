@@ -685,8 +685,9 @@ class Sheaf:
         With `replace`, an existing memory of that path or name takes the new text. Days such as "tomorrow" get their
         date beside them. One with a Ref goes there, one with a `path` to the scope that has that file; one that bears
         the name of a memory goes where that is; all else where `choose_scope` says. What has the same `also`, which
-        ends the reason of the commit, is undone together. `fields` are more of the header: trust, conversation,
-        citations, pinned, expires, reason.
+        ends the reason of the commit, is undone together. It supersedes memories of its own scope alone:
+        no file names one of another. `fields` are more of the header: trust, conversation, citations, pinned,
+        expires, reason.
 
         Raises:
             Exists: there is one already, and `replace` was not given.
@@ -705,7 +706,7 @@ class Sheaf:
             created=today,
             updated=today,
             source=self.by,
-            supersedes=self._paths_in(scope, supersedes),
+            supersedes=[ref.path for ref in map(self.resolve, supersedes) if ref.scope == scope.name],
             **fields,
         )
         if is_new and not allow.anyway:
@@ -750,11 +751,6 @@ class Sheaf:
             if not is_new or fold(path) in PROMPT_FILES:
                 return scope, path, is_new
         return self.open_scope(choose_scope(kind, text, self.scopes(), self.home)), where, True
-
-    def _paths_in(self, scope: OpenScope, memories: Iterable[Ref | str]) -> tuple[str, ...]:
-        """Return the paths of those memories that are in this scope: no file names one of another scope."""
-        refs = (where if isinstance(where, Ref) else scope.ref(where) for where in memories)
-        return tuple(ref.path for ref in refs if ref.scope == scope.name)
 
     def _store(
         self,

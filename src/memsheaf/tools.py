@@ -502,8 +502,8 @@ def _describe_file(seen: SeenVersions, row: Row) -> str:
     note = ""
     if row.problem:
         note = f"  (problem: {row.problem})"
-    elif row.trust != "confirmed":
-        note = f"  ({row.trust})"
+    elif row.trust != "confirmed" or row.warning:
+        note = f"  ({row.warning or row.trust})"
     kind = one_line(row.type, 20) or "free"
     return f"{seen.memory.label(row.ref)}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"
 

@@ -56,6 +56,25 @@ def test_a_search_finds_the_best_first_and_says_when_there_is_nothing(run: Run) 
         assert err == f"nothing found for {query!r} in user; `memsheaf list` shows all\n"
 
 
+def test_what_may_be_outdated_says_so_wherever_it_is_shown(run: Run) -> None:
+    run("remember", "My manager is Ute")
+    run("remember", "My manager is Kai while Ute is on leave")
+    mark = "may be outdated: user:user_manager-kai-ute-leave.md is newer"
+
+    for line in (("list",), ("search", "manager"), ("recall", "who is my manager?")):
+        out = run(*line)[1]
+        assert out.count(mark) == 1, line
+        assert [mark in part for part in out.splitlines() if "manager is Ute" in part] == [True], line
+    assert f"user:user_manager-ute.md: {mark}" in run("show", "user_manager-ute.md")[2]
+    assert "- [My manager is Ute](user:user_manager-ute.md) (may be outdated)\n" in run("catalog")[1]
+    listed = {row["name"]: row["warning"] for row in json.loads(run("list", "--json")[1])["memories"]}
+    assert listed == {"My manager is Ute": mark, "My manager is Kai while Ute is on leave": ""}
+
+    run("forget", "user_manager-kai-ute-leave.md")
+    for line in (("list",), ("catalog",), ("show", "user_manager-ute.md")):
+        assert "outdated" not in "".join(run(*line)[1:]), line
+
+
 def test_a_folder_that_may_only_be_read_can_be_looked_at(run: Run, tabs: str, environment: dict[str, str]) -> None:
     root = project(environment)
     (root / "new.md").write_text("New.\n")

@@ -6,7 +6,7 @@ python tests/fuzz/fuzz_catalog.py -runs=20000
 from __future__ import annotations
 
 from memsheaf.index import catalog
-from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, lay_out, line_of, listing
+from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, lay_out, line_text, listing
 from memsheaf.memory import parse
 from memsheaf.text import neutralize
 
@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
 def _line(number: int, piece: bytes) -> Line:
     folder = "folder with (blanks)/" if number % 5 == 4 else ""
     memory = parse(f"{folder}user_{number:03}.md", piece)
-    text = line_of(memory)
+    text = line_text(memory.name, memory.path, memory.summary)
     assert len(text.splitlines()) == 1, text
     assert text.startswith("- [")
     assert memory.path in text

@@ -26,7 +26,7 @@ from memsheaf.index.catalog import (
     SECTIONS,
     Line,
     lay_out,
-    line_of,
+    line_text,
 )
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
@@ -174,7 +174,8 @@ def test_a_hostile_name_or_description_is_one_short_line_of_text(case: dict[str,
 def test_whatever_a_header_says_its_line_is_one_line_with_one_link(name: str, description: str, path: str) -> None:
     header = f"---\nname: {json.dumps(name)}\ndescription: {json.dumps(description)}\ntype: user\n---\nb\n"
 
-    line = line_of(parse(path, header.encode()))
+    memory = parse(path, header.encode())
+    line = line_text(memory.name, memory.path, memory.summary)
 
     assert len(line) <= MAX_LINE_CHARS
     assert len(line.splitlines()) == 1
@@ -245,7 +246,7 @@ def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str)
         parse(f"user_{n:04}.md", f"---\nname: N {n}\ndescription: {said}\ntype: user\n---\nb\n".encode())
         for n in range(5_000)
     ]
-    texts = [(memory.path, line_of(memory)) for memory in memories]
+    texts = [(memory.path, line_text(memory.name, memory.path, memory.summary)) for memory in memories]
     lines = [(False, path, "user", text) for path, text in reversed(texts)]
 
     page = lay_out(lines, len(lines))

@@ -583,14 +583,14 @@ def test_what_another_one_supersedes_comes_behind_it_and_says_so(sheaf: Sheaf) -
     found = sheaf.recall(question)
 
     assert paths(found) == [last.path, old.path]  # though the newest has no word of the question
-    assert f"newer: {last.path}" in found.text
+    assert f"{old.path}; may be outdated: user:{last.path} is newer)" in found.text
 
     sheaf.forget(last.path)
     assert paths(sheaf.recall(question)) == [second.path, old.path]
     sheaf.write(
         "Zebra port", "Where the zebra listens", "project", "x", path=old.path, replace=True, supersedes=[second.path]
     )
-    assert "newer:" not in sheaf.recall(question).text  # in a circle none is newer
+    assert "outdated" not in sheaf.recall(question).text  # in a circle none is newer
 
 
 def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 NONE: Mapping[Ref, str] = MappingProxyType({})
 _NUMBERS = ("score", "likely", "common", "near")
 CANDIDATES = 12  # that `why` lists for people
-_ROW = ("scope", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
+_ROW = (
+    "scope",
+    "name",
+    "description",
+    "updated",
+    "state",
+    "trust",
+    "pinned",
+    "size",
+    "version",
+    "problem",
+    "warning",
+)
 _MEMORY = (
     "scope", "name", "description", "created", "updated", "expires", "source", "changed_by", "trust",
     "conversation", "reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version",
@@ -267,8 +279,8 @@ def _describe(row: Row, mark: str) -> tuple[str, str]:
     fact = row.description
     if not fact.startswith(row.name.removesuffix("…")):  # then the description says when the fact matters
         fact = f"{row.name}: {fact}"
-    marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed") + [mark] * bool(mark)
-    return f"problem: {row.problem}" if row.problem else fact, ", ".join(marks)
+    marks = ["pinned"] * row.pinned + [row.trust.removeprefix("confirmed"), row.warning, mark]
+    return f"problem: {row.problem}" if row.problem else fact, ", ".join(filter(None, marks))
 
 
 def _describe_embedding(made: Embedding) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
@@ -134,12 +134,6 @@ class Owners:
             self._state = state
             self._divided = best, theirs[:SHARED_LINES], len(own), len(theirs)
         return self._divided
-
-
-def named_rows(db: sqlite3.Connection, paths: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return the name and the type of these files, as far as they are there, by path."""
-    sql = "SELECT name, kind FROM entry WHERE path = ? AND version <> ''"
-    return {path: row for path in paths for row in db.execute(sql, (path,))}
 
 
 def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import LISTED, RANK_ORDER, Row, notes, set_notes, tally
-from memsheaf.memory import KINDS, Memory
+from memsheaf.memory import KINDS, OUTDATED
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
 
@@ -39,7 +39,10 @@ _SHARED_HEADING = (
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
 Line = tuple[bool, str, str, str]  # one memory as the catalog shows it: pinned, path, type, text
-LINE_COLUMNS = "pinned, path, kind, line"  # the columns of a `Line`
+LINE_COLUMNS = f"pinned, path, kind, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', '')"
+"""The columns of a `Line`, given the paths of the outdated ones, each between line breaks."""
+_SELECT_OUTDATED = """SELECT ifnull(group_concat(supersedes, ''), '') FROM entry
+WHERE supersedes <> '' AND trust = 'confirmed' AND state = 'ok' AND version <> ''"""
 
 
 class Page(NamedTuple):
@@ -59,13 +62,10 @@ def section_of(kind: str) -> str:
     return kind if kind in KINDS else ""
 
 
-def line_of(memory: Memory) -> str:
-    """Return the catalog's line for a memory: `- [Name](file.md) — description`, at most 200 characters."""
-    return line_text(memory.name, memory.path, memory.summary)
-
-
 def line_text(name: str, path: str, description: str) -> str:
-    """Return the line as `line_of` does, from its parts. A description that repeats the name is shown once.
+    """Return a line of the catalog: `- [Name](file.md) — description`, at most 200 characters.
+
+    A description that repeats the name is shown once.
 
     >>> line_text("I prefer pnpm", "user_pnpm.md", "I prefer pnpm")
     '- [I prefer pnpm](user_pnpm.md)'
@@ -118,9 +118,12 @@ class CatalogPublisher:
     def page(self, db: sqlite3.Connection, max_bytes: int = MAX_BYTES) -> Page:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         _, listed, waiting = tally(db)
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ? ORDER BY {RANK_ORDER} LIMIT ?"
+        (outdated,) = db.execute(_SELECT_OUTDATED).fetchone()
+        sql = (
+            f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ?2 ORDER BY {RANK_ORDER} LIMIT ?3"
+        )
         # pins beyond those that the catalog takes are left out, so that the newest are always among the others
-        rows = [*db.execute(sql, (1, MAX_PINNED)), *db.execute(sql, (0, MAX_LINES))]
+        rows = [*db.execute(sql, (outdated, 1, MAX_PINNED)), *db.execute(sql, (outdated, 0, MAX_LINES))]
         return lay_out(rows, listed, waiting=waiting, max_bytes=max_bytes)
 
     def publish(self, db: sqlite3.Connection) -> str | None:

@@ -74,11 +74,15 @@ CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
   DELETE FROM vector WHERE entry = old.id; END;
 """
 
-ROW_COLUMNS = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
+ROW_COLUMNS = "path, kind, name, description, updated, state, trust, pinned, size, version, problem, supersedes"
 
 
 class Row(NamedTuple):
-    """One file as the index knows it. `state` is as in `Memory`; `problem` says why it cannot be used."""
+    """One file as the index knows it.
+
+    `state` is as in `Memory`; `problem` says why it cannot be used, and `warning` that a newer memory supersedes it.
+    `supersedes` holds the paths of those that this one does, each between line breaks.
+    """
 
     path: str
     type: str
@@ -91,7 +95,9 @@ class Row(NamedTuple):
     size: int
     version: Version
     problem: str
+    supersedes: str
     scope: str = ""
+    warning: str = ""
 
     @property
     def ref(self) -> Ref:

@@ -169,17 +169,18 @@ class Index:
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE version <> '' AND {where} ORDER BY path"
         return [to_row(row) for row in self._select(sql, *values)]
 
-    def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
+    def ranked(self, kind: str, limit: int, offset: int = 0) -> list[Row]:
         """Return what the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
         where, values = where_kind(kind)
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK_ORDER} LIMIT ? OFFSET ?"
         return [to_row(row) for row in self._select(sql, *values, limit, offset)]
 
-    def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
+    def lines(self, paths: Sequence[str], outdated: Iterable[str]) -> tuple[list[Line], int]:
         """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
         marks = ", ".join("?" * len(paths))
         sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK_ORDER}"
-        return self.query(lambda db: (db.execute(sql, paths).fetchall(), tally(db)[WAITING]))
+        values = "\n".join(("", *outdated, "")), *paths
+        return self.query(lambda db: (db.execute(sql, values).fetchall(), tally(db)[WAITING]))
 
     def total(self, kind: str = "") -> int:
         """Return how many the catalog may show, of one kind or of all."""

@@ -9,7 +9,8 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.guard import without_secrets
-from memsheaf.memory import Memory
+from memsheaf.index.database import Row
+from memsheaf.memory import OUTDATED, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.text.sections import shown_text
@@ -142,9 +143,14 @@ def share_out(budget: int, sizes: Sequence[int]) -> list[int]:
     return shares
 
 
-def caveats(memory: Memory, who: str = "", *, team: bool = False) -> list[str]:
-    """Return what a reader must know of a memory's origin; `who` saved it for a team, if known."""
-    notes = []
+def outdated_by(newer: Row | None) -> str:
+    """Return the warning that a newer memory supersedes one, "" if none does."""
+    return f"{OUTDATED}: {newer.ref.label('project')} is newer" if newer else ""
+
+
+def caveats(memory: Memory, who: str = "", *, team: bool = False, newer: Row | None = None) -> list[str]:
+    """Return what a reader must know of a memory; `who` saved it for a team, if known, and `newer` supersedes it."""
+    notes = [outdated_by(newer)] if newer else []
     if memory.trust == "unconfirmed":
         notes.append("unconfirmed: it came from a tool, a page or another program, and no person has vouched for it")
     if memory.shared:

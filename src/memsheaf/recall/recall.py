@@ -66,7 +66,7 @@ class RecallSource(Protocol):
         ...
 
     def caveats(self, memory: Memory) -> Sequence[str]:
-        """Return what a reader must know of a memory's origin."""
+        """Return what a reader must know of a memory."""
         ...
 
 
@@ -321,7 +321,7 @@ def _read_selected(
 ) -> tuple[list[Shown], list[Candidate]]:
     """Return the selected memories as they are on disk now, in the room that is left, and each candidate's fate."""
     by_scope = {str(source.scope): source for source in sources}
-    candidates, newer = _add_newer(by_scope, candidates, occasion)
+    candidates = _add_newer(by_scope, candidates, occasion)
     room = min(MESSAGE_BYTES, CONVERSATION_BYTES - occasion.spent)
     shown: list[Shown] = []
     explained = []
@@ -329,7 +329,7 @@ def _read_selected(
         if candidate.chosen and len(shown) == MAX_MEMORIES:
             candidate = candidate.refuse(f"only {MAX_MEMORIES} are recalled at once", "limit")
         elif candidate.chosen:
-            memory = _read(by_scope[candidate.scope], candidate, occasion, newer.get(candidate.version, ""))
+            memory = _read(by_scope[candidate.scope], candidate, occasion)
             if isinstance(memory, str):
                 candidate = candidate.refuse(memory, "excluded")
             else:
@@ -345,14 +345,13 @@ def _read_selected(
 
 def _add_newer(
     sources: Mapping[str, RecallSource], candidates: Sequence[Candidate], occasion: Occasion
-) -> tuple[list[Candidate], dict[tuple[str, str, str], str]]:
-    """Return the candidates with what supersedes a chosen one before it, and the note that the older one gets.
+) -> list[Candidate]:
+    """Return the candidates with what supersedes a chosen one before it.
 
     The newer one may not replace it after all, so both are shown; the older one never alone, whether or not the newer
     matched.
     """
     ordered: dict[tuple[str, str, str], Candidate] = {}
-    notes: dict[tuple[str, str, str], str] = {}
     for candidate in candidates:
         newer = sources[candidate.scope].newer(candidate.row.path) if candidate.chosen else None
         if newer:
@@ -360,12 +359,11 @@ def _add_newer(
             known = ordered.setdefault(later.version, later)
             if not known.chosen:
                 ordered[later.version] = later
-            notes[candidate.version] = f"newer: {newer.path} ({newer.updated})"
         ordered.setdefault(candidate.version, candidate)
-    return list(ordered.values()), notes
+    return list(ordered.values())
 
 
-def _read(source: RecallSource, candidate: Candidate, occasion: Occasion, note: str) -> Shown | str:
+def _read(source: RecallSource, candidate: Candidate, occasion: Occasion) -> Shown | str:
     """Return a memory as it is shown, or why it is not."""
     try:
         memory = source.read(candidate.row.path)
@@ -378,7 +376,6 @@ def _read(source: RecallSource, candidate: Candidate, occasion: Occasion, note: 
         return f"expired on {memory.expires[:10]}"
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return "changed meanwhile and may not be shown"
-    notes = [note] if note else []
-    notes += (*source.caveats(memory), *occasion.check(memory))
+    notes = (*source.caveats(memory), *occasion.check(memory))
     file = memory.ref.label(occasion.home or candidate.scope)
-    return Shown(candidate.scope, memory, occasion.today, tuple(notes), saved=candidate.row.updated, file=file)
+    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file)

@@ -127,7 +127,6 @@ def show_memory(page: PageRequest) -> Response:
         warnings=[*memory.warnings, *sheaf.own.caveats(memory)],
         citations=_list_citations(page, memory) if memory.citations else [],
         older=[(path, _find(sheaf, path)) for path in memory.supersedes],
-        newer=sheaf.own.newer(memory.path),
         recalls=sheaf.own.recalled(memory.path)[:MAX_RECALLS],
         scope=page.scope(page.key),
         is_fact=is_fact(memory.path),

@@ -25,7 +25,7 @@ from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.database import Row, abandoned, remove
 from memsheaf.memory import Memory, plural
-from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.recall.inject import CONTEXT, NOTES, days_between
 from memsheaf.sheaf import Sheaf
 from memsheaf.state import check as check_state
 from memsheaf.store import HISTORY
@@ -96,10 +96,6 @@ class Context:
     tree: Tree | None = None
     compared: list[Compared] = field(default_factory=list)
 
-    def days_since(self, day: str) -> int:
-        """Return how many days ago that was; 0 for what is no day."""
-        return max(0, (self.today - (parse_day(day) or self.today)).days)
-
     def command(self, *words: str) -> str:
         """Return what to type, as it stands."""
         scope = [] if self.sheaf.scope.layer == "project" else ["--scope", str(self.sheaf.scope)]
@@ -136,28 +132,19 @@ def run_checks(
     context: Context,
 ) -> list[Finding]:
     """Return the findings of these checks, worst first, without secrets."""
-    findings = list(check_memories(rows, memory_checks, context))
-    for check in scope_checks:
-        findings += check(context)
-    findings = [_without_secrets(finding) for finding in findings]
-    kinds = [kind for section in AUDIT_SECTIONS.values() for kind in section] + [""]
-    return sorted(findings, key=lambda each: (LEVELS.index(each.level), kinds.index(each.kind), each.path))
-
-
-def _without_secrets(finding: Finding) -> Finding:
-    return finding._replace(problem=one_line(without_secrets(finding.problem), MAX_PROBLEM_CHARS))
-
-
-def check_memories(rows: Sequence[Row], checks: Sequence[MemoryCheck], context: Context) -> Iterator[Finding]:
-    """Read each memory and yield what is wrong with it."""
+    findings: list[Finding] = []
     for row in rows:
         try:
-            findings = list(_check_row(row, checks, context))
+            findings += list(_check_row(row, memory_checks, context))
         except NotFound:  # somebody was faster
-            findings = []
+            continue
         except MemsheafError as error:
-            findings = [_report_unreadable(row, str(error), context)]
-        yield from findings
+            findings.append(_report_unreadable(row, str(error), context))
+    for check in scope_checks:
+        findings += check(context)
+    kinds = [kind for section in AUDIT_SECTIONS.values() for kind in section] + [""]
+    findings.sort(key=lambda each: (LEVELS.index(each.level), kinds.index(each.kind), each.path))
+    return [each._replace(problem=one_line(without_secrets(each.problem), MAX_PROBLEM_CHARS)) for each in findings]
 
 
 def _check_row(row: Row, checks: Sequence[MemoryCheck], context: Context) -> Iterator[Finding]:
@@ -183,7 +170,7 @@ def _report_unreadable(row: Row, problem: str, context: Context) -> Finding:
 def check_unconfirmed(memory: Memory, context: Context) -> Iterator[Finding]:
     """Yield a finding for a memory that no person has confirmed."""
     if memory.trust == "unconfirmed":
-        days = context.days_since(memory.updated or memory.created)
+        days = days_between(memory.updated or memory.created, str(context.today)) or 0
         problem = f"unconfirmed for {plural(days, 'day')}, so it stays out of the catalog"
         advice = f"{context.command('review', '--approve', memory.path)} if it is right; --reject if not"
         yield Finding(INFO, memory.path, problem, advice, "unconfirmed")
