@@ -191,8 +191,8 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
 def memory_write(
     seen: SeenVersions,
     content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
-    name: Annotated[str, "Its topic: 'Package manager'"] = "",
-    description: Annotated[str, "Fact and occasion: 'pnpm, not npm, for installs'"] = "",
+    name: Annotated[str, "Its topic, as a title: 'Package manager'"] = "",
+    description: Annotated[str, "The fact and its occasion: 'pnpm, never npm, to install packages'"] = "",
     type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",
     filename: Annotated[str, "Only to choose the file yourself"] = "",
 ) -> ToolAnswer:

@@ -5,7 +5,7 @@
 >>> file_name("user", "Prefers tabs", taken=lambda path: False)
 'user_prefers-tabs.md'
 >>> file_name("project", "We deploy on Fridays, after the standup", taken=lambda path: False)
-'project_deploy-fridays-standup.md'
+'project_deploy-fridays-after-standup.md'
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from memsheaf.errors import PathRefused
 from memsheaf.memory import DRAWS_NOTHING
-from memsheaf.text.tokenizer import is_filler
+from memsheaf.text.common_words import common_words
 
 CATALOG = "MEMORY.md"
 MAX_STEM_BYTES = 100
@@ -26,24 +26,14 @@ PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
-MAX_SLUG_WORDS = 6
-_DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have|ca|wo)n['’]t\b|\bdo not\b|\bcannot\b"
-_NEGATING_WORDS = {
-    "no",
-    "not",
-    "never",
-    "without",
-    "nicht",
-    "kein",
-    "keine",
-    "nie",
-    "ohne",
-    "pas",
-    "sans",
-    "nunca",
-    "sin",
-}
-MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
+MAX_TITLE_WORDS = 2
+_DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
+# What is no word of a file name in Japanese (endings, particles) and Chinese (pronouns, 的), which have no blanks.
+_UNSPACED_FILL = (
+    r"((?:し|では)?(?:ない|なく|ません)|だけ|のみ|以外)|[私僕俺]?[\u3041-\u309f]"
+    r"|(?<![^\W\u3041-\u309f])[^\W\u3041-\u309f](?=[いえきくけしちっばびみめりれわん])"
+    r"|[我你您]们?[的在]?|[请請]|(?<!目)的(?!确)"
+)
 
 # Programs load these as instructions from any folder, or we derive them.
 RESERVED_FILES = frozenset(
@@ -61,7 +51,7 @@ _GENERATED_NAME = re.compile(
     "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"
 )  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
-_CONTRACTION = r"(?i)\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
+_CONTRACTION = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
@@ -171,7 +161,8 @@ def slug(name: str, limit: int = MAX_SLUG_BYTES) -> str:
     ('prefers-tabs-not-spaces', '日本語のメモ')
     """
     digest = sha256(unicodedata.normalize("NFC", name).encode("utf-8", "surrogatepass")).hexdigest()
-    return _cut(_readable(name), limit) or f"memory-{digest[:6]}"
+    readable = _readable(name)[:MAX_SLUG_CHARS].encode()[:limit].decode("utf-8", "ignore").rstrip("-")
+    return readable or f"memory-{digest[:6]}"
 
 
 def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
@@ -260,25 +251,21 @@ def _readable(name: str) -> str:
 
 
 def _telling_slug(name: str) -> str:
-    """Return the words of a name that tell it from others, in their order, cut behind a word.
+    """Return the words of a name that tell it from others, in their order, as many as there is room for.
 
-    A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
-    common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
+    A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
+    A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
     """
-    plain = re.sub(_CONTRACTION, " ", re.sub(_DO_NOT, " no ", name))
-    pieces = [piece for word in plain.split() if (piece := _readable(word))]
-    telling = [piece for piece in pieces if piece in _NEGATING_WORDS or not all(map(is_filler, piece.split("-")))]
-    if not set(telling) - _NEGATING_WORDS or len(pieces) <= MAX_TITLE_WORDS:
+    plain_name = re.sub(_CONTRACTION, " ", re.sub(_DO_NOT, " no ", name))
+    plain_name = re.sub(_UNSPACED_FILL, r" \1 ", plain_name)
+    groups = common_words(plain_name)
+    pieces = list(dict.fromkeys(filter(None, map(_readable, plain_name.split()))))
+    telling = [piece for piece in pieces if any(groups.get(part, "w") in "wnl" for part in piece.split("-"))]
+    if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
-    readable = "-".join(list(dict.fromkeys(telling))[:MAX_SLUG_WORDS])
-    head = _cut(readable[:MAX_SLUG_CHARS], MAX_SLUG_BYTES)
-    is_cut_within_word = "." < readable[len(head) :][:1] < "\u3000"  # Chinese and Japanese have no space to cut at
-    if is_cut_within_word and "-" in head:
-        head = head.rpartition("-")[0]
-    return head or slug(name)
-
-
-def _cut(readable: str, limit: int) -> str:
-    if len(readable.encode()) <= limit:
-        return readable
-    return readable.encode()[:limit].decode("utf-8", "ignore").rstrip("-")
+    while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
+        telling.pop()
+        # Without what is cut off, a number says nothing, and "unless I …" the wrong thing.
+        while len(telling) > 2 and (telling[-1].isdecimal() or not groups.keys().isdisjoint(telling[-2:])):
+            telling.pop()
+    return slug("-".join(telling) or name)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from memsheaf.memory import INVISIBLE
@@ -32,16 +33,14 @@ MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and
 
 
 @cache
-def _read_patterns() -> dict[str, dict[str, str]]:
-    """Return the patterns of each language by name; several of one name are alternatives."""
+def read_patterns(module: str = __file__) -> dict[str, dict[str, str]]:
+    """Return the patterns beside a module, for each language by name; several of one name are alternatives."""
     languages: dict[str, dict[str, str]] = {}
-    with open(f"{__file__.removesuffix('.py')}.txt", encoding="utf-8") as file:
-        joined = file.read().replace("\n    ", "")
-    for line in joined.splitlines():
-        name, equals, pattern = line.partition(" = ")
-        if line.startswith("["):
-            patterns = languages.setdefault(line.strip("[]"), {})
-        elif equals and name[0] != "#":
+    joined = Path(module).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", "")
+    for language, name, pattern in re.findall(r"(?m)^\[(.+)\]$|^(\w[\w ]*) = (.+)", joined):
+        if language:
+            patterns = languages.setdefault(language, {})
+        else:
             patterns[name] = f"{patterns[name]}|{pattern}" if name in patterns else pattern
     return languages
 
@@ -168,7 +167,7 @@ def without_request(text: str) -> str:
 @cache
 def _save_pattern(name: str, before: str, behind: str) -> re.Pattern[str]:
     """Return the requests of this name in all languages as one pattern, perhaps asked for with a "please"."""
-    patterns = "|".join(_expand(words[name], words) for words in _read_patterns().values() if name in words)
+    patterns = "|".join(_expand(words[name], words) for words in read_patterns().values() if name in words)
     return re.compile(rf"(?i){before}(?:{_PLEASE_WORDS}[\s,]+)?{_ASKED_POLITELY}(?:{patterns}){behind}")
 
 
@@ -238,8 +237,8 @@ def follow_privacy(before: str, message: str) -> str:
     """
     request = _find_clause(message, "private")
     reach = request or _find_clause(message, "ignore")
-    spans = _read_patterns()["all"]
-    asks_to_remember = bool(before) and not reach and _asks_to_remember(message)
+    spans = read_patterns()["all"]
+    asks_to_remember = bool(before) and not reach and any(map(find_request, re.split(_SENTENCE_END, spoken(message))))
     if re.search(spans["conversation"], reach):
         return "rest"
     if before in ("rest", "asked"):
@@ -256,16 +255,10 @@ def is_silent(privacy: str) -> bool:
     return privacy in ("turn", "next", "rest")
 
 
-def _asks_to_remember(message: str) -> bool:
-    return any(map(find_request, re.split(_SENTENCE_END, spoken(message))))
-
-
 def _find_clause(message: str, kind: str) -> str:
     """Return the clause that is a request of this kind, else ""; one before it that says how long is part of it."""
     text = _read(message)
-    languages = [
-        name for name, patterns in _read_patterns().items() if _has_stem(text, patterns.get(f"{kind} stems"))
-    ]
+    languages = [name for name, patterns in read_patterns().items() if _has_stem(text, patterns.get(f"{kind} stems"))]
     before = ""
     for sentence in re.split(_SENTENCE_END, text):
         for language in languages:
@@ -305,7 +298,7 @@ def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> s
         if _is_request(language, kind, rest, names_turn=names_turn):
             return span + clause
         is_short = len(clause.split()) <= MAX_SPAN_WORDS
-        names_span = is_short and re.search(_read_patterns()["all"]["conversation"], clause)
+        names_span = is_short and re.search(read_patterns()["all"]["conversation"], clause)
         span = f"{clause}, " if names_span else ""
     return ""
 
@@ -342,7 +335,7 @@ def _compile(language: str, name: str, kind: str = "") -> re.Pattern[str]:
 
     For the kind "ignore", words for memory and for this turn are marks, as they are in the text.
     """
-    words = _read_patterns()[language]
+    words = read_patterns()[language]
     pattern = words.get(name, "(?!)")
     if kind == "ignore" and language not in _LETTERS_OF:
         words = {**words, **_MARK_OF}

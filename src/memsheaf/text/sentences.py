@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 
 from memsheaf.memory import Memory
+from memsheaf.text.common_words import common_words
+from memsheaf.text.spoken import spoken
 
 # Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
 # behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
@@ -112,17 +114,25 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
-MAX_OPENING_CHARS = 24
-MIN_NAME_WORDS = 3  # that are left when an opening is taken away
-MIN_CLAUSE_WORDS = 4  # of a clause that is a name without the next one
+MIN_NAME_CHARS = 20  # of a name that is a part of its sentence
+# A sign at which a clause ends, or a word.
+_TOKEN = r"([,;:)](?=\s)|[，；、（(]|[–—-](?=\s))|(?:(?![,;:)]\s)[^\s，；、（(])+"
+# Where a sentence may be cut, as `_shorten` explains. "Use tabs" is not true alone before ", not blanks" or ", except
+# in YAML", and what matters in "If it is old, use tabs" comes behind the comma.
+_TRUE_ALONE = r"((?:[^|]*,)?(?![jl,|])[^,|]*w)\|?(?:,\|?(?!j)[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
+_PHRASE_END = r"((?:j[^,|]*,\|?(?![jln])|(?!j[^,]*,\|?(?![jln|])))[^|]*w)\|?[,jle].*"
+_WORD_END = r"([^|]*w).*"
+# How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
-    r"(?i)\A(?:(?:oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|no|yes|actually"
+    r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
+    r"(?:oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|no|yes|actually|sorry"
     r"|correction|one (?:more |other )?(?:thing|correction|note)|last one|another thing|quick note|while at it"
-    r"|ach ja|ah ja|übrigens|also|au fait|ah oui|por cierto|ah sí|对了|對了|ところで|そういえば|あ)"
-    r"(?:\s*[,:;!、，：–—-]+\s*|\s+(?=and\b|also\b|one\b|but\b|so\b|ok\b))"
-    r"|(?:and|also|but|anyway|btw|by the way)\s+)+"
+    r"|(?:just )?so (?:that )?you know|just fyi|heads up|turns out|please|pls|bitte|ach ja|ah ja|übrigens"
+    r"|au fait|ah oui|s['’]il te pla[iî]t|por cierto|ah sí|por favor|aliás|então|comunque|allora|per favore|proszę"
+    r"|кстати|пожалуйста|对了|對了|顺便说一下|另外|ところで|そういえば|ちなみに|あ)(?:\s*[,:;!、，：–—]|\s+-)+\s*"
+    r"|(?:and|also|but|anyway|btw|by the way|fyi|oh|ok|okay|actually|turns out|please|pls|bitte|übrigens|кстати)\s+"
+    r"|so\s+(?=(?:i|we|you|the|my|our|it|they|he|she)\b))*"
 )
-_CLAUSE_END = r"[,;]\s|\s[–—-]\s|\s(?:because|since|otherwise|weil|damit|parce que|porque)\s|[，；。]"
 MAX_DESCRIPTION_CHARS = 120
 
 _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
@@ -130,32 +140,44 @@ _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(
 _TOPIC_LIST = (
     r"(?:When it is about |Wenn es um |Quand il s'agit de |Cuando se trata de |涉及)(.+?)(?: geht|时)?…?|(.+)のとき…?"
 )
-_LIST_MARK = r"(?:[-*•>]|#+|\d{1,2}[.)])\s+"
 
 
 def make_name(text: str) -> str:
-    """Return the first sentence of a text without "oh, by the way", cut where a clause ends if it is long.
+    """Return the first sentence of a text without "oh, by the way", as far as a clause ends if it is long.
 
     >>> make_name("I prefer pnpm."), make_name("- No emojis in commits\\n- No tabs")
     ('I prefer pnpm', 'No emojis in commits')
-    >>> make_name("Oh, one more thing: Jonas does the frontend and is in Lisbon, so he's an hour behind us")
-    'Jonas does the frontend and is in Lisbon'
+    >>> make_name("Oh, one more thing: Jonas does the frontend for the shop, he is an hour behind us")
+    'Jonas does the frontend for the shop'
+    >>> make_name("Jonas does not answer mail before noon unless the frontend of the shop is down")
+    'Jonas does not answer mail before noon…'
     """
-    sentence = _first_sentence(text)
-    bare = re.sub(_OPENING, "", sentence)
-    if len(bare.split()) >= MIN_NAME_WORDS or not sentence.isascii():
-        sentence = bare or sentence
-    if len(sentence) <= MAX_NAME_CHARS:
-        return sentence
-    ends = [match.start() for match in re.finditer(_CLAUSE_END, sentence[: MAX_NAME_CHARS + 1])]
-    if ends and len(sentence[: ends[-1]].split()) >= MIN_CLAUSE_WORDS:
-        return sentence[: ends[-1]].rstrip(" ,;:")
-    return cut_at_word(sentence, MAX_NAME_CHARS)
+    return _shorten(text, MAX_NAME_CHARS, _TRUE_ALONE, _PHRASE_END, _WORD_END)
 
 
 def make_description(text: str) -> str:
-    """Return the fact itself as one line: the first sentence, cut at a word where it is long."""
-    return cut_at_word(_first_sentence(text), MAX_DESCRIPTION_CHARS)
+    """Return the fact itself as one line: the first sentence, cut behind a phrase where it is long."""
+    return _shorten(text, MAX_DESCRIPTION_CHARS, _PHRASE_END, _WORD_END)
+
+
+def _shorten(text: str, limit: int, *ends: str) -> str:
+    """Return the first sentence of a text, up to the last of the first of `ends` that there is within a limit.
+
+    Each word becomes the letter of its group, `w` if it is not a common one, and "," where a clause ends, with "|" at
+    the limit: "Use tabs, they are wide" is `fw,|ffw`. The ends are patterns of these letters.
+    """
+    sentence = _first_sentence(text)
+    if len(sentence) <= limit:
+        return sentence
+    groups = common_words(sentence)
+    tokens = list(re.finditer(_TOKEN, spoken(sentence)))
+    letters = "".join("," if token[1] else groups.get(token[0].lower(), "w") for token in tokens)
+    room = sum(token.end() < limit for token in tokens)
+    for pattern in ends:
+        match = re.fullmatch(pattern, f"{letters[:room]}|{letters[room:]}")
+        if match and (end := tokens[match.end(1) - 1].end()) >= MIN_NAME_CHARS:
+            return sentence[:end] + ("" if pattern == _TRUE_ALONE else "…")
+    return sentence[: limit - 1] + "…"
 
 
 def is_made_from(body: str, description: str) -> bool:
@@ -164,34 +186,23 @@ def is_made_from(body: str, description: str) -> bool:
     >>> is_made_from("I prefer pnpm.", "I prefer pnpm"), is_made_from("I prefer pnpm.", "Package manager")
     (True, False)
     """
-    line = " ".join(body.split()).rstrip(" .。")
-    beginning = line[: len(description) + MAX_OPENING_CHARS]  # of which a name may leave out "by the way,"
-    return bool(re.fullmatch(_TOPIC_LIST, description)) or (
-        line.startswith(description.rstrip(" .。…"))
-        or (description.count(" ") > 1 and description.rstrip(" .。…") in beginning)
+    line = _without_opening(body).rstrip(" .。")
+    return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(
+        _without_opening(description).rstrip(" .。…")
     )
-
-
-def cut_at_word(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters, cut behind a word and marked with an ellipsis where it is longer.
-
-    >>> cut_at_word("one two three", 9), cut_at_word("one two", 9)
-    ('one two…', 'one two')
-    """
-    if len(text) <= limit:
-        return text
-    head = text[: limit - 1]
-    if not text[limit - 1].isspace() and " " in head:
-        head = head.rpartition(" ")[0]
-    return head.rstrip(" ,;:(–—-") + "…"
 
 
 def _first_sentence(text: str) -> str:
     sentence = text.strip()
     if _may_have_borders(sentence):
         sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
-    sentence = " ".join(re.sub(rf"\A{_LIST_MARK}", "", sentence).split())
+    sentence = _without_opening(sentence)
     return sentence.rstrip(" .。:：") or sentence
+
+
+def _without_opening(text: str) -> str:
+    line = " ".join(text.split())
+    return re.sub(_OPENING, "", line) or line
 
 
 def lists_topics(memory: Memory) -> bool:

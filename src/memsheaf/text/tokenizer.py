@@ -64,28 +64,11 @@ qui sa sans se sein ses sehr si sich sie sigue sin sind sobre son su sur sus tam
 uber um un una und une uno unos unser uns vale vielen vom von vor vos votre vous wann war warum was wenn wer werden
 wie wieder wir wird wo y ya yo zu zum zur
 """
-# Words of a sentence that no title would have, besides those above.
-_FILLER_WORDS = """
-actually after again ago already although always among anyway before behind between beyond both cannot changed each
-either ever every except go goes however instead let lets like likes may might mind much must myself neither never off
-often onto other ought over own per perhaps prefer preferred prefers quite rather really remember same shall since
-sometimes still though toward towards under unless until upon use used uses using usually want wants whether whose
-within without yet yours
-bevorzuge gegenuber immer nie niemals nutze nutzen verwende verwenden jamais prefere preferons toujours utilise
-utilisons nunca prefiero siempre uso usamos
-"""
-_ALL_FILLERS = f" {' '.join((_STOP_WORDS + _WEAK_ABROAD + _FILLER_WORDS).split())} "
 
 
 def is_unspaced(text: str) -> bool:
     """Return True if there are letters of a script without spaces."""
     return not text.isascii() and bool(re.search(f"[{UNSPACED}]", text))
-
-
-def is_filler(word: str) -> bool:
-    """Return True for a word that says nothing in the name of a file: "the", "prefer", "nach"."""
-    bare = unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode()
-    return f" {bare} " in _ALL_FILLERS
 
 
 def is_weak(word: str) -> bool:

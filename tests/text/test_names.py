@@ -1,0 +1,161 @@
+"""Names, descriptions and file names that are made from what somebody said."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import each_case
+from memsheaf.guard.paths import MAX_SLUG_CHARS, file_name
+from memsheaf.text.common_words import common_words
+from memsheaf.text.sentences import (
+    MAX_DESCRIPTION_CHARS,
+    MAX_NAME_CHARS,
+    is_made_from,
+    make_description,
+    make_name,
+)
+
+# A sentence, its name ("=" where that is the sentence), and the name of its file without the type.
+NAMED = [
+    ("no emojis in commit messages", "=", "no-emojis-commit-messages"),
+    ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "allergic-peanuts"),
+    ("ok so the port is 8443 and not 8080", "the port is 8443 and not 8080", "port-8443-not-8080"),
+    ("So far we use Jest everywhere", "=", "jest-everywhere"),
+    ("Well-tested code comes first", "=", "well-tested-code-comes-first"),
+    (
+        "just so you know, Priya owns the billing service until Marcus is back from parental leave in February",
+        "Priya owns the billing service until Marcus is back…",
+        "priya-owns-billing-service",
+    ),
+    (
+        "We use 4 spaces in Python and 2 in TypeScript, because the QA people need a consistent diff view",
+        "We use 4 spaces in Python and 2 in TypeScript",
+        "4-spaces-python-2-typescript",
+    ),
+    (
+        "Only merge to main when two people approved, except for typos in docs",
+        "Only merge to main when two people approved…",
+        "only-merge-main-two-people-approved",
+    ),
+    (
+        "All timestamps in the API are UTC unless the field name ends in _local",
+        "All timestamps in the API are UTC…",
+        "timestamps-api-utc",
+    ),
+    (
+        "If the migration takes longer than 10 minutes, abort it and call Dana",
+        "If the migration takes longer than 10 minutes, abort…",
+        "migration-takes-longer-than-10-minutes",
+    ),
+    (
+        "Run `pnpm test --filter web` before pushing, not the whole suite",
+        "Run `pnpm test --filter web` before pushing…",
+        "run-pnpm-test-filter-web-before-pushing",
+    ),
+    (
+        "never run `make deploy` from a laptop, it has to go through the pipeline",
+        "never run `make deploy` from a laptop",
+        "never-run-make-deploy-laptop",
+    ),
+    (
+        "We can't upgrade to Node 22 until the native sharp bindings are rebuilt for Alpine",
+        "We can't upgrade to Node 22…",
+        "no-upgrade-node-22",
+    ),
+    (
+        "The ETL job fails silently if the bucket eu-raw-events is empty, which happens on bank holidays",
+        "The ETL job fails silently…",
+        "etl-job-fails-silently",
+    ),
+    ("Please keep answers under 200 words", "keep answers under 200 words", "keep-answers-under-200-words"),
+    ("Übrigens, wir deployen freitags nicht nach 14 Uhr", "wir deployen freitags nicht nach 14 Uhr", None),
+    (
+        "wir deployen freitags nicht nach 14 Uhr, außer es ist ein dringender Hotfix",
+        "wir deployen freitags nicht nach 14 Uhr…",
+        "deployen-freitags-nicht-nach-14-uhr",
+    ),
+    ("Ich mag Tabs nicht", "=", "tabs-nicht"),
+    (
+        "On n'utilise jamais de variables globales dans le module de paiement, sauf pour la configuration",
+        "On n'utilise jamais de variables globales…",
+        "jamais-variables-globales",
+    ),
+    (
+        "Mi hermana Lucía viene de visita del 3 al 10 de diciembre, así que no puedo tener reuniones por la tarde",
+        "Mi hermana Lucía viene de visita del 3 al 10 de diciembre",
+        "hermana-lucía-viene-visita",
+    ),
+    ("No uses Redux en proyectos nuevos, usamos Zustand", "=", "no-redux-proyectos-nuevos-zustand"),
+    (
+        "O servidor de homologação fica em hml.empresa.com.br e só funciona com a VPN ligada",
+        "O servidor de homologação fica em hml.empresa.com.br…",
+        "servidor-homologação-hml-empresa-com-br",
+    ),
+    (
+        "Preferisco spiegazioni brevi con un esempio di codice alla fine",
+        "Preferisco spiegazioni brevi con un esempio di codice…",
+        "spiegazioni-brevi-esempio-codice",
+    ),
+    ("Nie używamy już Jenkinsa, wszystkie buildy są na GitLabie", "=", "nie-jenkinsa-buildy-gitlabie"),
+    (
+        "Мы не деплоим в пятницу после обеда, если это не срочный фикс",
+        "Мы не деплоим в пятницу после обеда…",
+        "не-деплоим-пятницу-после-обеда",
+    ),
+    ("コミットメッセージは英語で書いてください", "=", "コミットメッセージ-英語"),
+    ("金曜日にデプロイしないでください", "=", "金曜日-デプロイ-しない"),
+    ("我对花生过敏，点餐时请注意", "=", "对花生过敏-点餐时-注意"),
+]
+
+
+@each_case("sentence, name, slug", NAMED)
+def test_a_sentence_is_named_as_a_careful_person_would(sentence: str, name: str, slug: str | None) -> None:
+    assert make_name(sentence) == (sentence if name == "=" else name)
+    if slug:
+        assert file_name("user", make_name(sentence), lambda path: False) == f"user_{slug}.md"
+
+
+def test_a_description_is_the_fact_without_how_people_begin() -> None:
+    long = "so the import of the old customers runs at night " + "and takes about an hour " * 5
+    assert make_description("well, tabs it is") == "tabs it is"
+    assert make_description(long).endswith("takes about an hour…")
+    assert len(make_description(long)) <= MAX_DESCRIPTION_CHARS
+
+
+def test_what_an_earlier_version_made_from_a_text_is_known() -> None:
+    for description in ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "I'm allergic"):
+        assert is_made_from("btw I'm allergic to peanuts.", description)
+
+
+WORDS = """
+we I the deploy staging server Kim billing invoices pnpm `make all` https://wiki.test/a,b 8080 3.12 10 minutes MB
+not never except unless only if when before after in on for and or because so is are has uses, tables; (really) –
+nicht außer weil und Rechnung sauf parce factura salvo não без это 请 我们 数据库 テスト は
+"""
+SENTENCES = st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=40).map(" ".join)
+
+
+@given(SENTENCES)
+def test_a_name_is_the_beginning_of_its_sentence_and_hides_no_exception(sentence: str) -> None:
+    name = make_name(sentence)
+    shown = name.removesuffix("…")
+    assert 0 < len(name) <= MAX_NAME_CHARS
+    assert shown in sentence
+    assert make_name(sentence) == name
+    rest = sentence.partition(shown)[2]
+    limiting = {word for word, group in common_words(sentence).items() if group == "l"}
+    if limiting.intersection(re.findall(r"\w+", rest.lower())):
+        assert name.endswith("…")
+
+
+@given(SENTENCES)
+def test_a_file_is_named_by_whole_words_in_their_order_and_ends_with_one_that_tells(sentence: str) -> None:
+    name = make_name(sentence)
+    slug = file_name("user", name, lambda path: False).removeprefix("user_").removesuffix(".md")
+    assert 0 < len(slug) <= MAX_SLUG_CHARS
+    groups = common_words(name)
+    if slug.count("-") > 1 and not set(slug.split("-")) <= groups.keys():
+        assert groups.get(slug.rpartition("-")[2], "w") in "wnl"
