@@ -77,7 +77,7 @@ MAX_NODES = {
     "chat": 36_265,
     "cli": 52_014,
     "encode and text": 14_989,
-    "guard": 14_558,
+    "guard": 14_557,
     "hosts": 29_444,
     "hub": 37_286,
     "index": 15_424,

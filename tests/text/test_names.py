@@ -79,6 +79,26 @@ NAMED = [
     ),
     ("Ich mag Tabs nicht", "=", "tabs-nicht"),
     (
+        "Meine Tochter heißt Frieda, mein Sohn heißt Jonte, und der Hund heißt Müsli",
+        "Meine Tochter heißt Frieda, mein Sohn heißt Jonte…",
+        "tochter-frieda-sohn-jonte",
+    ),
+    (
+        "Building No. 5 has no lift, so ship heavy parcels to No. 7.",
+        "Building No. 5 has no lift, so ship heavy parcels to No. 7",
+        "building-no-5-no-lift-ship-heavy-parcels",
+    ),
+    (
+        "We tried event sourcing in 2023, it failed, and we don't want to try it again.",
+        "We tried event sourcing in 2023, it failed…",
+        "tried-event-sourcing-2023-failed",
+    ),
+    (
+        "my sister-in-law's name is spelled Kateryna (with a K and a y)",
+        "my sister-in-law's name is spelled Kateryna…",
+        "sister-in-law-name-spelled-kateryna",
+    ),
+    (
         "On n'utilise jamais de variables globales dans le module de paiement, sauf pour la configuration",
         "On n'utilise jamais de variables globales…",
         "jamais-variables-globales",
@@ -116,6 +136,30 @@ def test_a_sentence_is_named_as_a_careful_person_would(sentence: str, name: str,
     assert make_name(sentence) == (sentence if name == "=" else name)
     if slug:
         assert file_name("user", make_name(sentence), lambda path: False) == f"user_{slug}.md"
+
+
+RESTRICTED = [
+    "We deploy on Fridays from the release branch, but never after 2pm and not in December because of a freeze",
+    "Wir deployen jeden Freitag aus dem Release-Branch, es sei denn, der Kunde hat eine Demo angesetzt",
+    "Nous déployons tous les vendredis depuis la branche release, sauf si le client a prévu une démo",
+    "Desplegamos todos los viernes desde la rama release, a menos que el cliente tenga una demo preparada",
+    "Facciamo il deploy ogni venerdì dal ramo release, a meno che il cliente non abbia una demo",
+    "Fazemos deploy toda sexta-feira a partir da branch release, a não ser que o cliente tenha uma demo",
+    "Robimy deploy w każdy piątek z gałęzi release, chyba że klient ma zaplanowane demo",
+    "Мы деплоим каждую пятницу из релизной ветки, кроме тех недель, когда у клиента демо",
+    "You can push straight to main for typo fixes in the docs, provided the build is green",
+    "The nightly job may delete temporary tables, as long as no analyst is still logged in",
+    "I'm fine with rebasing shared branches, before the review has started",
+    "the export to CSV works for all reports (except the quarterly one, which needs Excel) since version 4.2",
+    "Tests always run against Postgres 16 and Redis 7 in docker, apart from the smoke tests",
+    "Ich esse alles, was auf den Tisch kommt, nur keine Pilze und keine Innereien",
+    "The API returns money as integers in the smallest unit; amounts in reports aren't rounded",
+]
+
+
+@each_case("sentence", RESTRICTED)
+def test_a_name_without_the_exception_is_marked(sentence: str) -> None:
+    assert make_name(sentence).endswith("…")
 
 
 def test_a_description_is_the_fact_without_how_people_begin() -> None:
@@ -158,4 +202,4 @@ def test_a_file_is_named_by_whole_words_in_their_order_and_ends_with_one_that_te
     assert 0 < len(slug) <= MAX_SLUG_CHARS
     groups = common_words(name)
     if slug.count("-") > 1 and not set(slug.split("-")) <= groups.keys():
-        assert groups.get(slug.rpartition("-")[2], "w") in "wnl"
+        assert groups.get(slug.rpartition("-")[2], "w") in "wnlc"

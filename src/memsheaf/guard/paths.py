@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
+from itertools import groupby
 
 from memsheaf.errors import PathRefused
 from memsheaf.memory import DRAWS_NOTHING
@@ -28,9 +29,10 @@ MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
-# What is no word of a file name in Japanese (endings, particles) and Chinese (pronouns, 的), which have no blanks.
-_UNSPACED_FILL = (
-    r"((?:し|では)?(?:ない|なく|ません)|だけ|のみ|以外)|[私僕俺]?[\u3041-\u309f]"
+# What is no word of a file name: contractions; endings and particles of Japanese, pronouns and 的 of Chinese.
+_NO_WORD = (
+    r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
+    r"|((?:し|では)?(?:ない|なく|ません)|だけ|のみ|以外)|[私僕俺]?[\u3041-\u309f]"
     r"|(?<![^\W\u3041-\u309f])[^\W\u3041-\u309f](?=[いえきくけしちっばびみめりれわん])"
     r"|[我你您]们?[的在]?|[请請]|(?<!目)的(?!确)"
 )
@@ -51,7 +53,6 @@ _GENERATED_NAME = re.compile(
     "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"
 )  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
-_CONTRACTION = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
@@ -256,13 +257,13 @@ def _telling_slug(name: str) -> str:
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
     A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
     """
-    plain_name = re.sub(_CONTRACTION, " ", re.sub(_DO_NOT, " no ", name))
-    plain_name = re.sub(_UNSPACED_FILL, r" \1 ", plain_name)
+    plain_name = re.sub(_NO_WORD, r" \1 ", re.sub(_DO_NOT, " no ", name))
     groups = common_words(plain_name)
-    pieces = list(dict.fromkeys(filter(None, map(_readable, plain_name.split()))))
-    telling = [piece for piece in pieces if any(groups.get(part, "w") in "wnl" for part in piece.split("-"))]
+    pieces = [piece for piece in map(_readable, plain_name.split()) if piece]
+    telling = [piece for piece in pieces if any(groups.get(part, "w") in "wnlc" for part in piece.split("-"))]
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
+    telling = [piece for piece, _ in groupby(telling)]
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, and "unless I …" the wrong thing.

@@ -116,16 +116,17 @@ def leans_back(sentence: str) -> bool:
 MAX_NAME_CHARS = 60
 MIN_NAME_CHARS = 20  # of a name that is a part of its sentence
 # A sign at which a clause ends, or a word.
-_TOKEN = r"([,;:)](?=\s)|[，；、（(]|[–—-](?=\s))|(?:(?![,;:)]\s)[^\s，；、（(])+"
+_TOKEN = r"([,;:](?=\s)|[，；、]|[–—-](?=\s)|\([\d-]+\))|[(（][^()（）]*[)）]|(?:(?![,;:]\s)[^\s，；、])+"
 # Where a sentence may be cut, as `_shorten` explains. "Use tabs" is not true alone before ", not blanks" or ", except
 # in YAML", and what matters in "If it is old, use tabs" comes behind the comma.
-_TRUE_ALONE = r"((?:[^|]*,)?(?![jl,|])[^,|]*w)\|?(?:,\|?(?!j)[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
-_PHRASE_END = r"((?:j[^,|]*,\|?(?![jln])|(?!j[^,]*,\|?(?![jln|])))[^|]*w)\|?[,jle].*"
+_TRUE_ALONE = r"((?:[^|]*,)?(?![jlc,|])[^,|]*w)(?=,?[^,|]*\|)\|?(?:,\|?(?![jc])[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
+_PHRASE_END = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*w)\|?[,jlce].*"
 _WORD_END = r"([^|]*w).*"
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
     r"(?:oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|no|yes|actually|sorry"
+    r"|nein|non|não|нет"
     r"|correction|one (?:more |other )?(?:thing|correction|note)|last one|another thing|quick note|while at it"
     r"|(?:just )?so (?:that )?you know|just fyi|heads up|turns out|please|pls|bitte|ach ja|ah ja|übrigens"
     r"|au fait|ah oui|s['’]il te pla[iî]t|por cierto|ah sí|por favor|aliás|então|comunque|allora|per favore|proszę"
