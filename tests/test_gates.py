@@ -342,6 +342,34 @@ def test_a_word_that_says_nothing_is_answered_and_not_saved(sheaf: Sheaf, tmp_pa
     assert sheaf.remember("ok", allow=Allow(anyway=True)).memory.body == "ok\n"
 
 
+FORGETTING = (
+    "forget that my manager is Ute",
+    "Please forget what I said about the port",
+    "vergiss bitte, dass ich in Berlin wohne",
+    "oublie que je vis à Lyon",
+    "olvida que uso vim",
+    "忘记我住在北京",
+    "東京に住んでいることを忘れてください",
+)
+NOT_FORGETTING = (
+    "forget the old API, v2 is the one to use",
+    "Don't forget that prod is read-only on Sundays",
+    "The forget gate has a bias of 1",
+    "忘记密码的页面在 /reset",
+)
+
+
+def test_a_request_to_forget_is_answered_and_neither_kept_nor_put_in_the_place_of_what_it_names(sheaf: Sheaf) -> None:
+    sheaf.remember("My manager is Ute")
+    for said in FORGETTING:
+        with pytest.raises(NotWorth, match="asks to forget") as refusal:
+            sheaf.remember(said)
+        assert "`memsheaf forget" in refusal.value.hint
+    assert [row.name for row in sheaf.list()] == ["My manager is Ute"]
+    for said in NOT_FORGETTING:
+        assert sheaf.remember(said).memory.name in said
+
+
 def test_a_short_fact_is_saved(sheaf: Sheaf) -> None:
     for said in SHORT_FACTS:
         assert sheaf.remember(said).memory.body.startswith(f"{said}\n")

@@ -72,10 +72,10 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_164,
+    "(flat) and work": 81_160,
     "adapters": 10_868,
     "chat": 36_265,
-    "cli": 52_014,
+    "cli": 51_996,
     "encode and text": 14_989,
     "guard": 14_557,
     "hosts": 29_444,

@@ -117,12 +117,26 @@ _EMPTY_TALK = (
 )
 
 
+_FORGET_REQUEST = (
+    r"(?i)\W*(?:(?:please|bitte|por favor),? )?(?:forget (?:that|the fact that|what i (?:said|told))"
+    r"|vergiss(?: bitte)?,? dass|oublie[zs]? que|olvida que|dimentica che|esque[çc]a que|zapomnij,? że"
+    r"|забудь,? что)\b|\W*请?忘[记掉](?:我|关于)"
+    r"|.*(?:こと|の)は?を?忘れて(?:ください|下さい|ね)?\W*$"
+)
+
+
 def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None:
-    """Refuse a new text that says nothing, such as "ok" or "asdf"."""
+    """Refuse a new text that says nothing, such as "ok" or "asdf", and a request to forget.
+
+    A request to forget would keep what it asks to forget, or stand in its place: nobody who says it wants that. A
+    question is kept, since somebody may want to come back to it.
+    """
     memory = _judged_memory(file, context)
-    if memory is None or file.was or not re.fullmatch(_EMPTY_TALK, _all_text(memory)):
-        return None
-    return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
+    if memory and not file.was and re.fullmatch(_EMPTY_TALK, _all_text(memory)):
+        return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
+    if memory and re.match(_FORGET_REQUEST, memory.body):
+        return hinted(NotWorth("it asks to forget"), "`memsheaf forget WORDS` deletes a memory.")
+    return None
 
 
 def refuse_personal(file: WrittenFile, context: GateContext) -> Refused | None:

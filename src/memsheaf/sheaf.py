@@ -523,11 +523,6 @@ class Sheaf:
             )
         return self.open_scope(scope), ref.path
 
-    def _locate_at_home(self, where: Ref | str) -> tuple[OpenScope, str]:
-        """Return the scope of a file, and its path in it; a bare path is of the home scope."""
-        ref = self._parse(where)
-        return self._locate(ref if isinstance(ref, Ref) else Ref(self.home, ref))
-
     def find(self, given: str) -> Ref:
         """Return the memory that a person means: by its file, its name, or a part of either.
 
@@ -949,7 +944,8 @@ class Sheaf:
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
             CreateOnly: it is a fact, which another one supersedes.
         """
-        scope, path = self._locate_at_home(where)
+        named = self._parse(where)
+        scope, path = self._locate(named if isinstance(named, Ref) else Ref(self.home, named))
         return scope.forget([(path, expect or "")], why)
 
     def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[OpenScope]] = tuple) -> Sequence[Commit]:

@@ -335,8 +335,7 @@ def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     code, _, err = run("remember", "My manager is Kai while Ute is on leave")
     assert (code, err.strip()) == (
         0,
-        "It may be that this no longer holds: My manager is Ute\n"
-        f"It stays, marked as older; `memsheaf forget {path}` deletes it.",
+        f"This may be outdated: My manager is Ute\nIf it is, `memsheaf forget {path}` deletes it.",
     )
 
 
@@ -345,7 +344,8 @@ def test_what_may_hold_in_part_stays_below_the_new_sentence_and_the_answer_says_
     _, out, _ = run("remember", "Deploys are on Mondays now")
 
     assert "  - We deploy on Fridays at 10, and Mira approves\n  + Deploys are on Mondays now\n" in out
-    assert "The older text stays below it" in out
+    assert "The older text stays below" in out
+    assert "`memsheaf edit project_deploy-fridays-10-mira-approves.md` removes it" in out
     assert "Before that, as of" in run("show", "Deploys are on Mondays now")[1]
     assert run("remember", "I like tea")[2] == ""
 

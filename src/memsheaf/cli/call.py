@@ -24,6 +24,7 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
+from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
 from memsheaf.worktree import WorkingTree, describe_moved
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from memsheaf.cli.command import Options
     from memsheaf.cli.output import Console, Part
     from memsheaf.config import Settings
-    from memsheaf.memory import Allow
     from memsheaf.open_scope import OpenScope
     from memsheaf.recall.turns import Turn
     from memsheaf.sheaf import Sheaf
@@ -95,8 +95,6 @@ class Call:
 
     def allow(self) -> Allow:
         """The checks that --allow-secret and --anyway skip."""
-        from memsheaf.memory import Allow
-
         return Allow(self.options.allow_secret, self.options.anyway)
 
     def scopes(self) -> list[str]:

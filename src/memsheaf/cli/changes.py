@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from textwrap import indent
+from typing import Any
 
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text
@@ -33,6 +34,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.sentences import is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -71,8 +73,8 @@ def remember(call: Call) -> int:
     text = call.given_text(" ".join(options.text) or None).strip()
     is_one_memory = options.name or options.description or options.text == ["-"]
     facts = [text] if is_one_memory else split_facts(text)
-    given = {"name": options.name or "", "description": options.description or "", "type": options.type or ""}
-    more = {
+    more: dict[str, Any] = {
+        **pick(options, ("name", "description", "type")),
         "citations": options.cite or (),
         "pinned": options.pin,
         "expires": options.expires or "",
@@ -87,7 +89,7 @@ def remember(call: Call) -> int:
             raise SecretFound(secrets[0].kind, "the text")
         for fact in facts:
             try:
-                saved.append(layers.remember(fact, **given, **more))
+                saved.append(layers.remember(fact, **more))
             except (Duplicate, NotWorth) as error:
                 if len(facts) < 2:
                     raise
@@ -119,15 +121,17 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     if old:
         yield Styled(indent(old.body.strip(), "  - "), "red")
     yield Styled(indent(body, "  + " if old else "  "), "green")
-    if "\nBefore that" in memory.body:
-        yield "The older text stays below it, since a part of it may still hold."
+    if body != memory.body.strip():
+        yield f"The older text stays below, since a part may still hold; `memsheaf edit {file}` removes it."
     known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
     other = {"user": "project", "project": "user"}.get(scope)
     move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
-        stays = f"It stays, marked as older; `memsheaf forget {call.label(memory.ref)}` deletes it."
-        yield Note(f"It may be that this no longer holds: {one_line(memory.body, 200)}\n{stays}", "yellow")
+        deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it."
+        yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
+    if is_question(body):
+        yield Note("That is a question, kept as it is; `memsheaf recall` answers one.")
 
 
 @takes(
@@ -267,8 +271,7 @@ def _forget_all(call: Call, layers: Sheaf) -> int:
         call.answer({"paths": paths}, table)
     scopes = Counter(row.scope for row in rows)
     parts = " and ".join(f"{number:,} of {scope}" for scope, number in scopes.items())
-    question = f"Forget {count} ({parts})?" if len(scopes) > 1 else f"Forget {count} of {next(iter(scopes))}?"
-    if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
+    if not call.confirm(f"Forget {count} ({parts})?", without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
     commits = forget_together(lasting, [(row.ref, row.version) for row in rows], why=options.why or "")
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
