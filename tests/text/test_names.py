@@ -23,6 +23,9 @@ NAMED = [
     ("no emojis in commit messages", "=", "no-emojis-commit-messages"),
     ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "allergic-peanuts"),
     ("ok so the port is 8443 and not 8080", "the port is 8443 and not 8080", "port-8443-not-8080"),
+    ("well actually the release train leaves on Mondays", "the release train leaves on Mondays", None),
+    ("right, so Tom is vegetarian", "Tom is vegetarian", "tom-vegetarian"),
+    ("we decided against Kafka", "=", "decided-against-kafka"),
     ("So far we use Jest everywhere", "=", "jest-everywhere"),
     ("Well-tested code comes first", "=", "well-tested-code-comes-first"),
     (
@@ -76,6 +79,11 @@ NAMED = [
         "wir deployen freitags nicht nach 14 Uhr, außer es ist ein dringender Hotfix",
         "wir deployen freitags nicht nach 14 Uhr…",
         "deployen-freitags-nicht-nach-14-uhr",
+    ),
+    (
+        "die Rechnungen müssen bis zum 5. des Monats raus sein, sonst gibt es Ärger",
+        "die Rechnungen müssen bis zum 5. des Monats raus sein",
+        "rechnungen-bis-5-monats-raus",
     ),
     ("Ich mag Tabs nicht", "=", "tabs-nicht"),
     (

@@ -119,8 +119,11 @@ MIN_NAME_CHARS = 20  # of a name that is a part of its sentence
 _TOKEN = r"([,;:](?=\s)|[，；、]|[–—-](?=\s)|\([\d-]+\))|[(（][^()（）]*[)）]|(?:(?![,;:]\s)[^\s，；、])+"
 # Where a sentence may be cut, as `_shorten` explains. "Use tabs" is not true alone before ", not blanks" or ", except
 # in YAML", and what matters in "If it is old, use tabs" comes behind the comma.
-_TRUE_ALONE = r"((?:[^|]*,)?(?![jlc,|])[^,|]*w)(?=,?[^,|]*\|)\|?(?:,\|?(?![jc])[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
-_PHRASE_END = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*w)\|?[,jlce].*"
+_TRUE_ALONE = (
+    r"((?:[^|]*,)?(?![jlc,|])[^,|]*(?:w|[^|,](?=\|?,)))(?=,?[^,|]*\|)"
+    r"\|?(?:,\|?(?![jc])[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
+)
+_PHRASE_END = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?[,jlce].*"
 _WORD_END = r"([^|]*w).*"
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
@@ -132,7 +135,7 @@ _OPENING = (
     r"|au fait|ah oui|s['’]il te pla[iî]t|por cierto|ah sí|por favor|aliás|então|comunque|allora|per favore|proszę"
     r"|кстати|пожалуйста|对了|對了|顺便说一下|另外|ところで|そういえば|ちなみに|あ)(?:\s*[,:;!、，：–—]|\s+-)+\s*"
     r"|(?:and|also|but|anyway|btw|by the way|fyi|oh|ok|okay|actually|turns out|please|pls|bitte|übrigens|кстати)\s+"
-    r"|so\s+(?=(?:i|we|you|the|my|our|it|they|he|she)\b))*"
+    r"|just fyi\s+|(?:so|well)\s+(?=(?:i|we|you|the|my|our|it|they|he|she|actually)\b)|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
 MAX_DESCRIPTION_CHARS = 120
 
