@@ -135,7 +135,8 @@ _OPENING = (
     r"|au fait|ah oui|s['’]il te pla[iî]t|por cierto|ah sí|por favor|aliás|então|comunque|allora|per favore|proszę"
     r"|кстати|пожалуйста|对了|對了|顺便说一下|另外|ところで|そういえば|ちなみに|あ)(?:\s*[,:;!、，：–—]|\s+-)+\s*"
     r"|(?:and|also|but|anyway|btw|by the way|fyi|oh|ok|okay|actually|turns out|please|pls|bitte|übrigens|кстати)\s+"
-    r"|just fyi\s+|(?:so|well)\s+(?=(?:i|we|you|the|my|our|it|they|he|she|actually)\b)|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
+    r"|just fyi\s+|(?:so|well)\s+(?=(?:i|we|you|the|my|our|it|they|he|she|actually)\b)"
+    r"|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
 MAX_DESCRIPTION_CHARS = 120
 
