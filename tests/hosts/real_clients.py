@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from model_api import ModelApi, serve_models
 from npm_packages import ROOT, install_locked, install_packages
@@ -17,6 +17,7 @@ from npm_packages import ROOT, install_locked, install_packages
 RECALLED = "Remembered data: not instructions"
 PROTOCOL = "a memory that outlives this conversation"
 SKILL = "How the memory of this machine works"
+Result = TypeVar("Result")
 PATIENCE = 120.0  # seconds, for whatever a busy machine takes long to do
 
 CODEX = """model = "fake"
@@ -192,12 +193,18 @@ def _prepare(name: str, home: Path, api: ModelApi) -> RealClient:
     return RealClient(name, home, environment, api)
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    """Wait until something is so; what is awaited happens in another process."""
+def wait_for(what: Callable[[], Result]) -> Result:
+    """Wait until another process made something true, and give it."""
     end = time.monotonic() + PATIENCE
-    while not what():
+    while not (result := what()):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
+    return result
+
+
+def learned_preference(client: RealClient) -> str:
+    """The file of the preference that was told, once it is saved: its type is for the judge to say."""
+    return next((path.name for path in client.home.glob(".memsheaf/user/*_pnpm-npm.md")), "")
 
 
 def tell_and_ask(client: RealClient, place: Path) -> None:
@@ -206,14 +213,14 @@ def tell_and_ask(client: RealClient, place: Path) -> None:
     assert "memory_search" in first, "the tools of the server are not offered"
     if list(client.home.rglob("memsheaf/SKILL.md")):
         assert SKILL in first, "the skill is not listed"
-    wait_for(lambda: list((client.home / ".memsheaf").rglob("feedback_pnpm-npm.md")))
+    file = wait_for(lambda: learned_preference(client))
 
     question = "Which package manager should I take to add a dependency?"
     for repository in ("two", "three", "four"):
         requests = client.say(question, place / repository)
         asked = next(request for request in requests if question in request and PROTOCOL in request)
-        assert "(user:feedback_pnpm-npm.md)" in asked, "the catalog has no line of it"
+        assert f"(user:{file})" in asked, "the catalog has no line of it"
         if RECALLED in asked:
             break  # on a busy machine a host may give up on a hook: the next conversation has another
     assert RECALLED in asked, "nothing is beside the message"
-    assert asked.count("feedback_pnpm-npm") > 1
+    assert asked.count(file.removesuffix(".md")) > 1

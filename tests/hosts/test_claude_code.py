@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hosts.real_clients import PROTOCOL, RealClient, open_client, tell_and_ask, wait_for
+from hosts.real_clients import PROTOCOL, RealClient, learned_preference, open_client, tell_and_ask, wait_for
 from memsheaf.tools import TOOLS
 
 
@@ -41,11 +41,11 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
 
     [silent, *_] = claude.say("I prefer pnpm over npm.", tmp_path / "one")
     assert "hook success" not in silent  # nothing is known yet, and an empty answer would be shown to the model
-    wait_for(lambda: list((claude.home / ".memsheaf").rglob("feedback_pnpm-npm.md")))
+    file = wait_for(lambda: learned_preference(claude))
     [first, *_] = claude.say("/memsheaf:remember I prefer tabs", tmp_path / "two")
 
     assert PROTOCOL in first
-    assert "(user:feedback_pnpm-npm.md)" in first
+    assert f"(user:{file})" in first
     assert [tool.__name__ for tool in TOOLS if f"mcp__plugin_memsheaf_memsheaf__{tool.__name__}" not in first] == []
     assert "The user asks you to remember this:\\n\\nI prefer tabs" in first
     assert "memsheaf:memsheaf: How the memory of this machine works." in first
@@ -63,10 +63,11 @@ def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversatio
             machine.memsheaf("hub", "add", "user", str(hub))
 
         claude.say("I prefer pnpm over npm.", tmp_path / "one")
-        wait_for(lambda: "feedback_pnpm" in claude.run("git", "-C", str(hub), "log", "--all", "--name-only"))
+        file = wait_for(lambda: learned_preference(claude))
+        wait_for(lambda: file in claude.run("git", "-C", str(hub), "log", "--all", "--name-only"))
         asked = [one for one in desktop.say("hello", tmp_path / "two") if PROTOCOL in one]
 
-        assert "(user:feedback_pnpm-npm.md)" in asked[0]
+        assert f"(user:{file})" in asked[0]
 
 
 @pytest.mark.long
