@@ -1,4 +1,4 @@
-"""Anthropic's memory tool over a sheaf: the SDK's own tests, its real runners, hostile input, and two at once."""
+"""Anthropic's memory tool over a sheaf: the SDK's own tests, its real runners, and hostile input."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +24,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cases import each_case, sample
+from llm.talkers import Reply, anthropic_server, say
+from llm.talkers import call as call_tool
 from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, to_file, to_name
 from memsheaf.config import Settings
 from memsheaf.errors import Ref
@@ -471,50 +468,8 @@ def test_the_setting_that_switches_tools_off_holds_here(settings: Settings) -> N
 NUMBERS = count()
 
 
-def message(*content: Mapping[str, object]) -> dict[str, object]:
-    stop = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    return {
-        "id": f"msg_{next(NUMBERS)}", "type": "message", "role": "assistant", "model": "scripted", "content": content,
-        "stop_reason": stop, "stop_sequence": None, "usage": usage,
-    }  # fmt: skip
-
-
-def uses(*inputs: Mapping[str, object]) -> dict[str, object]:
-    return message(
-        *({"type": "tool_use", "id": f"toolu_{next(NUMBERS)}", "name": "memory", "input": one} for one in inputs)
-    )
-
-
-SAYS = message({"type": "text", "text": "Done."})
-
-
-@contextmanager
-def api(*answers: Mapping[str, object]) -> Iterator[tuple[str, list[Any]]]:
-    """An API that gives these answers one after the other; gives its address, and what was asked of it."""
-    asked: list[Any] = []
-    left = list(answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = json.dumps(left.pop(0)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
+def uses(*inputs: Mapping[str, object]) -> Reply:
+    return sum((call_tool("memory", one, id=f"toolu_{next(NUMBERS)}") for one in inputs), Reply())
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -523,7 +478,7 @@ def environment(settings: Settings) -> dict[str, str]:
     return {**kept, "NO_PROXY": "127.0.0.1", **{f"MEMSHEAF_{name}": value for name, value in ours.items()}}
 
 
-def converse(settings: Settings, way: str, *answers: Mapping[str, object]) -> list[tuple[str, bool]]:
+def converse(settings: Settings, way: str, *answers: Reply) -> list[tuple[str, bool]]:
     """One conversation over a sheaf of its own; gives what the tool answered, and whether that was an error."""
     asking: Any = {"model": "scripted", "max_tokens": 100, "messages": [{"role": "user", "content": "Go on."}]}
 
@@ -532,15 +487,17 @@ def converse(settings: Settings, way: str, *answers: Mapping[str, object]) -> li
             async with AsyncAnthropic(api_key="none", base_url=url) as client:
                 return await client.beta.messages.tool_runner(tools=[tool], **asking).until_done()
 
-    with api(*answers, SAYS) as (url, asked):
+    script = iter((*answers, say("Done.")))
+    with anthropic_server(aside=lambda _: next(script)) as server:
         if way == "async":
-            last = asyncio.run(run(url))
+            last = asyncio.run(run(server.url))
         else:
             with (
                 MemoryTool.open("user", settings=settings) as tool,
-                Anthropic(api_key="none", base_url=url) as client,
+                Anthropic(api_key="none", base_url=server.url) as client,
             ):
                 last = client.beta.messages.tool_runner(tools=[tool], **asking).until_done()
+    asked = [one.body for one in server.asides]
     assert last.content[0].text == "Done."
     assert asked[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
     blocks = [block for request in asked for one in request["messages"] for block in one["content"]]
@@ -599,27 +556,3 @@ def test_what_is_saved_by_the_real_runner_another_conversation_and_the_command_l
     assert "user_tabs.md" in shown_by_command.stdout, shown_by_command.stderr
     with Sheaf.open("user", settings=settings) as sheaf:
         assert "Use 8 wide tabs." in Tools(sheaf).call("memory_read", {"filename": "user_tabs.md"})
-
-
-def write_lines(settings: Settings, name: str, ready: Barrier) -> None:
-    """Insert lines into the log, and change each of them at once."""
-    with MemoryTool.open("user", settings=settings) as tool:
-        ready.wait(60)
-        for at in range(10):
-            insert(tool, "/memories/log.txt", 1, f"{name} {at} ?")
-            replace(tool, "/memories/log.txt", f"{name} {at} ?", f"{name} {at}")
-
-
-def test_two_processes_that_edit_one_file_at_once_lose_nothing(tool: MemoryTool, settings: Settings) -> None:
-    create(tool, "/memories/log.txt", "start\n")
-    fork = get_context("fork")
-    ready = fork.Barrier(2)
-    writers = [fork.Process(target=write_lines, args=(settings, name, ready)) for name in ("left", "right")]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
-
-    wanted = ["start", *(f"{name} {at}" for name in ("left", "right") for at in range(10))]
-    assert sorted(files(tool)["log.txt.md"].splitlines()) == sorted(wanted)

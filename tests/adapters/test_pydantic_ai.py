@@ -194,17 +194,6 @@ def test_tools_that_are_switched_off_are_not_offered(settings: Settings, tabs: s
     assert FACT in model.prompts()[0]
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _strings(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _strings(one)
-
-
 # learning
 
 
@@ -384,6 +373,3 @@ def test_two_runs_of_one_conversation_at_once_share_no_turn(
     shown = {str(prompts(messages)[0])[:6]: FACT in str(prompts(messages)[0]) for messages in model.shown}
     assert shown == {"Ignore": False, ASKED[:6]: True}
     assert [turn.messages[0].text for turn in waiting(settings)] == [ASKED]
-
-
-# other processes

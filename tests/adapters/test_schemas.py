@@ -113,6 +113,3 @@ def test_no_text_of_a_model_raises(same_tools: Tools, text: str) -> None:
 def same_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     with Sheaf.open("user", settings=settings_in(tmp_path_factory.mktemp("same"))) as sheaf:
         yield Tools(sheaf)
-
-
-# conversations through the real clients

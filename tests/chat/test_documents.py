@@ -167,28 +167,6 @@ SECOND: list[Reply | Callable[[Asked], Reply]] = [
 ]
 
 
-TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Tabs, not spaces."}
-MADE = "def main():\n\tprint('hello')\n"
-
-
-def tabbed(asked: Asked) -> Reply:
-    assert (
-        "[Prefers tabs](user:user_prefers-tabs.md)" in asked.text
-    )  # told beside the message, or in the system prompt
-    return call("write", {"path": "test.py", "content": MADE})
-
-
-def told(asked: Asked) -> Reply:
-    assert "Prefers tabs" in asked.system
-    assert "Prefers single quotes" in asked.system
-    return say("Tabs, and single quotes.")
-
-
-FOUR: list[Reply | Callable[[Asked], Reply]] = [
-    call("memory_write", TABS), say("Saved."), tabbed, say("Made."), say("You like tabs."), say("Notice."), told
-]  # fmt: skip
-
-
 def learned(asked: Asked) -> Reply:
     """What a model makes of a turn: what was said in passing, and nothing else."""
     if "single quotes" not in asked.text:

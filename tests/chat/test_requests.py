@@ -92,6 +92,3 @@ def test_talk_of_developers_asks_for_no_deletion() -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
     assert find_requests(text) == find_requests(text) != []
-
-
-# what is written

@@ -417,6 +417,3 @@ def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> No
     with pytest.raises(EmbedderFailed, match="the name of an environment variable") as caught:
         ServedEncoder("ollama:m", key=key)
     assert key not in str(caught.value)
-
-
-# a save beside a search that waits for the server

@@ -437,6 +437,3 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 
     assert next(sheaf.log("n05.md")).by == "outside"
     assert [row.name for row in sheaf.list() if row.path == "n05.md"] == ["E"]
-
-
-# what the cache directory holds

@@ -206,6 +206,3 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
     assert found(sheaf, "word2") == ["user_note-2.md"]
     shutil.rmtree(sheaf.root)
     assert found(sheaf, "word2") == []
-
-
-# an embedder that nobody would wait for

@@ -435,6 +435,3 @@ def test_after_a_search_each_text_has_its_vector_and_no_other_is_left(steps: lis
                         identity = {"toy 1": "toy 2", "toy 2": "toy 1"}[identity]
                     sheaf = Sheaf.open("user", settings=settings, embedder=Toy(identity))
         sheaf.close()
-
-
-# how much is done at once

@@ -425,7 +425,9 @@ def _anthropic_whole(body: Event, reply: Reply) -> Event:
         text = "".join(part.pieces)
         if part.kind == "call" or (part.kind == "text" and _wants_tool(body)):
             tool = part.tool or body["tools"][0]["name"]
-            blocks.append({"type": "tool_use", "id": f"toolu_{index}", "name": tool, "input": json.loads(text)})
+            blocks.append(
+                {"type": "tool_use", "id": part.id or f"toolu_{index}", "name": tool, "input": json.loads(text)}
+            )
         elif part.kind == "text":
             blocks.append({"type": "text", "text": text})
     stop = "max_tokens" if reply.cut else "tool_use" if blocks and blocks[-1]["type"] == "tool_use" else "end_turn"
