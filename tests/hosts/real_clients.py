@@ -203,8 +203,8 @@ def wait_for(what: Callable[[], Result]) -> Result:
 
 
 def learned_preference(client: RealClient) -> str:
-    """The file of the preference that was told, once it is saved: its type is for the judge to say."""
-    return next((path.name for path in client.home.glob(".memsheaf/user/*_pnpm-npm.md")), "")
+    """The file of the preference that was told, once it is saved: type and name are for others to say."""
+    return next((path.name for path in client.home.glob(".memsheaf/user/*pnpm*.md")), "")
 
 
 def tell_and_ask(client: RealClient, place: Path) -> None:
