@@ -227,8 +227,9 @@ def find_ledger(folder: str, root: str, places: Locations) -> TrustLedger | None
         return None if root else places.team
     if not is_log_root(root):
         return TrustLedger(State.of(os.path.join(folder, root), places.state), checkout)
-    owner = os.path.join(folder, root.removesuffix(LOGS_FOLDER)).rstrip("/")
-    return TrustLedger(State.of(owner, places.state), checkout).below(f"{LOGS_FOLDER}/")
+    return TrustLedger(
+        State.of(os.path.join(folder, root.removesuffix(LOGS_FOLDER)).rstrip("/"), places.state), checkout
+    ).below(f"{LOGS_FOLDER}/")
 
 
 def select_steps(past: Iterable[Commit], present: Collection[str], names: Mapping[str, str]) -> list[Commit]:
@@ -266,11 +267,12 @@ def export(scopes: Mapping[str, OpenScope], target: str, *, history: bool = Fals
     for folder, scope in scopes.items():
         scope.index.look()
         settings = scope.settings
-        state = os.path.dirname(scope.state.folder)
-        places = Locations(scope.root, "", settings.home, state, settings.cache, scope.ledger)
+        places = Locations(
+            scope.root, "", settings.home, os.path.dirname(scope.state.folder), settings.cache, scope.ledger
+        )
         shared = list_shared(places)
         for root in list_roots(places.source):
-            place, store = inside(folder, root), places.open_source(root)
+            place, store = inside(folder, root).removesuffix("/"), places.open_source(root)
             files, unfit = list_files(store)
             left_out += [(inside(place, path), why) for path, why in unfit]
             archived += [(inside(place, path), data) for path, data in files.items()]

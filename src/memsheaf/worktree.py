@@ -21,7 +21,7 @@ from shlex import quote
 from threading import Timer
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, PathRefused, Refused
+from memsheaf.errors import MemsheafError, PathRefused, Refused, hinted
 from memsheaf.guard.citations import is_inside, lines_of, parse, word
 from memsheaf.scope import (
     FOLDER,
@@ -87,7 +87,9 @@ class WorkingTree:
         try:
             root = Folder.open(path)
         except OSError as error:
-            raise Refused(f"the folder {path!r} cannot be read: {error.strerror}") from None
+            raise hinted(
+                Refused(f"the folder {path!r} cannot be read: {error.strerror}"), "Name a folder that is there."
+            ) from None
         apart = {FOLDER, _relative(os.path.realpath(memories), path) if memories else ""}
         return cls(root, _Git.at(path, environment), filter(is_inside, apart))
 
