@@ -72,7 +72,7 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_160,
+    "(flat) and work": 81_159,
     "adapters": 10_868,
     "chat": 36_265,
     "cli": 51_996,
@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_444,
     "hub": 37_286,
     "index": 15_424,
-    "learn": 25_907,
+    "learn": 25_875,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,

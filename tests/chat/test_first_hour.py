@@ -68,6 +68,24 @@ def test_both_that_were_forgotten_at_once_come_back_with_one_undo(user: User) ->
     assert user.bodies == before
 
 
+def test_what_says_more_than_was_named_is_shown_before_it_is_forgotten(user: User) -> None:
+    said = "I live in Munich and my sister lives in Hamburg"
+    user.say(f"Remember that {said}")
+
+    answer = user.say("forget Munich")
+    assert user.bodies == [said]
+    assert said in answer
+    assert "Nothing is deleted yet" in answer
+    assert "`/undo`" in answer
+    user.say("no")
+    assert user.bodies == [said]
+
+    assert "Deleted" in user.say("forget Munich", "yes")
+    assert user.bodies == []
+    user.say("undo", f"forget that {said}")
+    assert user.bodies == []
+
+
 def test_all_that_one_message_saved_is_taken_back_with_one_undo(user: User) -> None:
     answer = user.say("Remember:\n- I prefer tabs over spaces\n- in this project we deploy on Fridays")
     assert user.bodies == ["I prefer tabs over spaces", "in this project we deploy on Fridays"]

@@ -152,11 +152,6 @@ def _judge(old: str, new: str) -> Replacement:
     return UNRELATED if is_another else judge_replacement(old, new)
 
 
-def may_change(new: str, old: str) -> bool:
-    """Return True if a newer text may have changed what an older one says."""
-    return judge_replacement(current_part(old), current_part(new)).any >= LINK_FROM
-
-
 def _without_marks(text: str) -> str:
     """Return a text in small letters without punctuation; signs such as `<` and `+` stay."""
     return " ".join(re.sub(r"[.,;:!?…。，！？'\"]", " ", text.casefold()).split())

@@ -30,7 +30,7 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, Ref, Refused
 from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import current_part, may_change
+from memsheaf.learn.corrections import current_part
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
@@ -272,19 +272,11 @@ class _Reply:
         return self._join([self._list(self._say("recalled"), fitting) if fitting else "", self._say("no match")])
 
     def _answer_question(self, question: str) -> str:
-        """Show what has most words of a question; else say that nothing answers it, with what comes nearest.
-
-        What is newer and speaks of a change may have changed the answer: "I moved to Madrid" after "I live in Porto".
-        """
+        """Show what has most words of a question; else say that nothing answers it, with what comes nearest."""
         found = self._search(question)
         fitting = [each for each in found if each.share == 1] or [each for each in found if each.share > MIN_SHARE]
         if fitting:
-            newer = [
-                each
-                for each in found[: found.index(fitting[0])]
-                if may_change(each.memory.body, fitting[0].memory.body)
-            ]
-            return self._list(self._say("recalled"), [*newer, *fitting])
+            return self._list(self._say("recalled"), fitting)
         if nearest := [each for each in found if each.share][:MAX_NEAREST]:
             return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
         return self._say("no answer")
@@ -384,7 +376,7 @@ class _Reply:
         return "\n".join([heading, *lines, *more])
 
     def _forget(self, request: MemoryRequest) -> str:
-        """Delete the one memory that is meant, or the one saved just before; where that is not sure, ask."""
+        """Delete the one memory that is meant, or the one saved just before; ask where it says more or is unsure."""
         if request.subject:
             found = self._find(request.subject, MIN_SHARE)
             if not found:
@@ -396,16 +388,19 @@ class _Reply:
             if not found:
                 return self._say("what")
         memories = [each.memory for each in found]
-        if len(memories) == 1 and found[0].share == 1:
-            return self._delete(memories)
-        self._memory.offered = memories[:MAX_LISTED]
-        return self._name(self._say("which"), self._memory.offered)
+        if len(memories) > 1 or found[0].share < 1:
+            self._memory.offered = memories[:MAX_LISTED]
+            return self._name(self._say("which"), self._memory.offered)
+        if 0 < len(request.subject) < MIN_SHARE * len(memories[0].body):
+            return self._offer(memories)
+        return self._delete(memories)
 
     def _offer_all(self, request: MemoryRequest) -> str:
-        """Name what would be deleted, and how to agree to that."""
         memories = self._select(request.about)
-        if not memories:
-            return self._say("nothing")
+        return self._offer(memories) if memories else self._say("nothing")
+
+    def _offer(self, memories: list[Memory]) -> str:
+        """Name what would be deleted, and how to agree to that."""
         self._memory.offered = memories
         heading = self._say("offer", count=f"{len(memories)}")
         return "\n".join([self._name(heading, memories), self._say("agree")])
