@@ -27,7 +27,7 @@ def test_one_undo_takes_back_every_fact_of_one_command_and_shows_each_text(run: 
     assert code == 0
     assert "- For all my projects I use pnpm, never npm." in out
     assert "- In this project the staging db is wiped every Sunday." in out
-    assert paths(run) == ["project_releases-go-tuesdays.md"]
+    assert paths(run) == ["project_releases-tuesdays.md"]
 
 
 def test_one_undo_takes_back_facts_of_one_scope_too_and_none_of_the_command_before(run: Run) -> None:

@@ -58,7 +58,7 @@ def test_a_start_has_the_protocol_and_the_catalogs_of_project_and_user(hooks: Ho
     text = hooks.context("SessionStart", source="startup")
     assert "## When to read" in text
     assert "(project_deploy-shop-fridays.md)" in text
-    assert "_pnpm-npm.md)" in text
+    assert "_pnpm-over-npm.md)" in text
     assert "(user:" in text
     assert "We deploy" not in hooks.context("SessionStart", source="startup", session_id="s2", cwd=hooks.other)
 
@@ -295,7 +295,7 @@ def test_the_result_of_a_tool_that_qwen_sends_as_a_message_is_not_taken_for_the_
     hooks.hook("Stop", last_assistant_message="Noted.", **turn | {"prompt_id": "q1#1"})
     hooks.work()
     kept = [name.partition("_")[2] for name in hooks.listed() if name.startswith("user:")]
-    assert "tabs-spaces.md" in kept
+    assert "tabs-over-spaces.md" in kept
     assert not [name for name in kept if "emacs" in name or "nano" in name]
 
 
@@ -437,9 +437,13 @@ def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunn
     hooks.work()
     hooks.work()
     kept = sorted(name.partition("_")[2] for name in hooks.listed() if name.startswith("user:"))
-    assert [name for name in kept if name in ("tabs-spaces.md", "vim-emacs.md", "nano-pico.md", "zsh-fish.md")] == [
-        "tabs-spaces.md",
-        "zsh-fish.md",
+    assert [
+        name
+        for name in kept
+        if name in ("tabs-over-spaces.md", "vim-over-emacs.md", "nano-over-pico.md", "zsh-over-fish.md")
+    ] == [
+        "tabs-over-spaces.md",
+        "zsh-over-fish.md",
     ]
 
 
