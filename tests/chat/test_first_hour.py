@@ -84,6 +84,8 @@ def test_what_says_more_than_was_named_is_shown_before_it_is_forgotten(user: Use
     assert user.bodies == []
     user.say("undo", f"forget that {said}")
     assert user.bodies == []
+    user.say("remember that I like jazz", "forget jazz")
+    assert user.bodies == []
 
 
 def test_all_that_one_message_saved_is_taken_back_with_one_undo(user: User) -> None:

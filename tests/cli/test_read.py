@@ -66,6 +66,7 @@ def test_what_may_be_outdated_says_so_wherever_it_is_shown(run: Run) -> None:
         assert out.count(mark) == 1, line
         assert [mark in part for part in out.splitlines() if "manager is Ute" in part] == [True], line
     assert f"user:user_manager-ute.md: {mark}" in run("show", "user_manager-ute.md")[2]
+    assert json.loads(run("show", "user_manager-ute.md", "--json")[1])["warnings"] == [mark]
     assert "- [My manager is Ute](user:user_manager-ute.md) (may be outdated)\n" in run("catalog")[1]
     listed = {row["name"]: row["warning"] for row in json.loads(run("list", "--json")[1])["memories"]}
     assert listed == {"My manager is Ute": mark, "My manager is Kai while Ute is on leave": ""}

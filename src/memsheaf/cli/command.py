@@ -79,7 +79,7 @@ _OTHER_NAMES = {
     "remember": "save note store learn",
     "add": "write new",
     "config": "settings set",
-    "edit": "correct change fix insert",
+    "edit": "correct change fix insert pin unpin rename move mv",
     "list": "ls",
     "search": "find",
     "log": "history",

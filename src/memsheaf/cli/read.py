@@ -38,7 +38,7 @@ _ROW = (
 )
 _MEMORY = (
     "scope", "name", "description", "created", "updated", "expires", "source", "changed_by", "trust",
-    "conversation", "reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version",
+    "conversation", "reason", "citations", "supersedes", "pinned", "state", "problem", "version",
     "body", "text",
 )  # fmt: skip
 _MESSAGE = Argument("message", "what the user says; - reads standard input", "TEXT", required=True, repeated=True)
@@ -73,9 +73,9 @@ def list_(call: Call) -> int:
         named = {memory.label(ref): why for ref, why in unsent.items()}
         value = {key: said for key, said in (("notices", notices), ("unsent", named)) if said}
         paths = (memory.label(row.ref) for row in rows) if options.paths else None
-        noted = _notes(memory) if notices else []
         return call.answer(
-            lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing, unsent))
+            lambda: _rows_json(memory, rows) | value,
+            paths or (_notes(memory), _rows_parts(call, rows, nothing, unsent)),
         )
 
 
@@ -99,16 +99,16 @@ def show(call: Call) -> int:
             memory = layers.read(layers.find(call.options.file))
         except NotFound as error:
             raise hinted(error, "; ".join(layers.notices()) or error.hint) from None
-        caveats = layers.open_scope(memory.scope).caveats(memory)
+        warnings = [*memory.warnings, *layers.open_scope(memory.scope).caveats(memory)]
         file = layers.label(memory.ref)
         unsent = _unsent(layers).get(memory.ref, "")
         recalls = layers.open_scope(memory.scope).recalled(memory.path)
-    value = {"path": file, **pick(memory, _MEMORY), "type": memory.type}
+    value = {"path": file, **pick(memory, _MEMORY), "warnings": warnings, "type": memory.type}
     value |= {"unsent": unsent} if unsent else {}
     value["recalled"] = [pick(one, ("at", "message")) for one in recalls]
     if call.options.raw:
         return call.answer(value, memory.data)
-    problems = filter(None, (memory.problem, *memory.warnings, *caveats, unsent))
+    problems = filter(None, (memory.problem, *warnings, unsent))
     noted = [Note(f"{file}: {problem}", "yellow") for problem in problems]
     found = Note(file) if file != call.options.file else None
     last = [Note(f"last recalled {one.at[:10]}, for: {one_line(one.message, 80)}") for one in recalls[:1]]

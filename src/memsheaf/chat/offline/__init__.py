@@ -48,6 +48,7 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
+MIN_NAMED = 0.25  # of the characters of a memory: what names less of it is asked about before it goes
 MIN_SHARE = 0.5  # of the words of a question: a memory that has more of them may answer it
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
@@ -391,7 +392,7 @@ class _Reply:
         if len(memories) > 1 or found[0].share < 1:
             self._memory.offered = memories[:MAX_LISTED]
             return self._name(self._say("which"), self._memory.offered)
-        if 0 < len(request.subject) < MIN_SHARE * len(memories[0].body):
+        if 0 < len(request.subject) < MIN_NAMED * len(memories[0].body):
             return self._offer(memories)
         return self._delete(memories)
 

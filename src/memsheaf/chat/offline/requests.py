@@ -262,7 +262,8 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
         fact = _find_whole_fact(text, sentences[place:], sign)
     if kind == "update" and "file" not in parts and has_words("work", subject):
         return MemoryRequest("other", text)
-    if kind == "update" and subject and (leans_back(fact) or _is_bare(fact)):
+    is_bare = fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS
+    if kind == "update" and subject and (is_bare or leans_back(fact)):
         fact = text[spans["subject"][0] : spans["fact"][0]] + fact  # alone nobody would understand it
     about = next((each for each in ("all", "user", "project") if has_words(each, subject, whole=True)), "")
     return MemoryRequest(
@@ -273,10 +274,6 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
         file=parts.get("path") or parts.get("file", ""),
         language=sentence.language,
     )
-
-
-def _is_bare(fact: str) -> bool:
-    return fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS
 
 
 def _find_whole_fact(text: str, sentences: Sequence[_Sentence], sign: int) -> str:
