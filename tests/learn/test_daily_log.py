@@ -332,7 +332,7 @@ def test_the_proof_of_an_erasure_looks_at_the_log(sheaf: Sheaf) -> None:
     (vault,) = (one.path for one in sheaf.distil().of("saved") if "vault" in one.path)
     history = Path(sheaf.root) / "logs" / ".history"
     shutil.copy(history / "journal-000001.jsonl", history / "copy.jsonl")
-    (Path(sheaf.root) / "logs" / "mine.md").write_text("Note: The vault in Zürich opens at noon.\n", encoding="utf-8")
+    (Path(sheaf.root) / "logs" / "mine.md").write_text("Note: the vault in Zürich opens at noon.\n", encoding="utf-8")
 
     proof = erase(sheaf.own, vault)
 

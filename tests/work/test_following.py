@@ -147,7 +147,7 @@ def test_a_new_memory_goes_where_it_belongs(layers: Sheaf) -> None:
             ("feedback", "Always answer in English.", "user"),
             ("feedback", "In all my projects, no emoji in commits.", "user"),
             ("feedback", "Always run make check in this repository.", "project"),
-            ("feedback", "Mock no database.\n\n**How to apply:** always.", "project"),
+            ("feedback", "Integration tests mock no database.\n\n**How to apply:** always.", "project"),
             ("project", "We always release on Fridays.", "project"),
             ("reference", "The dashboard is everywhere.", "project"),
         )

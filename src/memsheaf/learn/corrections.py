@@ -26,9 +26,8 @@ from memsheaf.text.sentences import find_sentences, is_made_from, make_descripti
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
-REPLACE_FROM = 0.965  # likelihood from which a sentence is replaced
-REPLACE_NAMED_FROM = 0.96  # the same, where the new sentence has all its words, so that none is lost
-KEEP_BELOW_FROM = 0.88  # that at least a part is obsolete, from which both become one memory
+REPLACE_FROM = 0.954  # likelihood from which a sentence is replaced
+KEEP_BELOW_FROM = 0.85  # that at least a part is obsolete, from which both become one memory
 LINK_FROM = 0.5  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
@@ -159,9 +158,7 @@ def _without_marks(text: str) -> str:
 
 def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
     """Return True if a memory can go to the history: it is one sentence, and surely no longer true."""
-    has_all_words = set(tokenizer.words(body)) <= set(tokenizer.words(new))
-    least = REPLACE_NAMED_FROM if has_all_words else REPLACE_FROM
-    return judged.whole >= least and len(list(find_sentences(body))) == 1
+    return judged.whole >= REPLACE_FROM and len(list(find_sentences(body))) == 1
 
 
 def current_part(body: str) -> str:
