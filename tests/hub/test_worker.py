@@ -43,7 +43,7 @@ from memsheaf.hub import Erasure
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService
 from memsheaf.hub.jobs import HubWorker
-HubWorker(HubService(sys.argv[1], teams=sys.argv[2:]), config.load()).run(once=True, stalled=1.0)
+HubWorker(HubService(sys.argv[1], teams=sys.argv[2:]), config.load()).run(once=True, stalled=3.0)
 """
 
 
@@ -115,7 +115,7 @@ def times(file: Path) -> dict[str, float]:
 
 
 def start_worker(service: HubService, folder: Path) -> subprocess.Popen[bytes]:
-    """A worker process that asks the model, and takes over after a second."""
+    """A worker process that asks the model, and takes over after three seconds."""
     environment = os.environ | {
         "MEMSHEAF_HOME": str(folder / "home"), "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_MODEL": "claude",
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
@@ -242,7 +242,7 @@ def test_one_job_at_a_time_works_on_a_namespace_and_a_killed_one_is_taken_over(
     (model / "asked").unlink()
     tell(service, team, "Remember that beta is the code name of the party.", member="ben", space="team")
     tell(service, team, "Remember that gamma is the code name of my cat.", member="ben")
-    time.sleep(1.1)  # it gives no sign of life
+    time.sleep(3.1)  # it gives no sign of life
     workers = [start_worker(service, model) for _ in range(2)]
     assert [worker.wait(60) for worker in workers] == [0, 0]
     began, ended = times(model / "asked"), times(model / "answered")
@@ -294,13 +294,13 @@ def test_what_a_team_learns_waits_for_a_person(
     service: HubService, team: Team, settings: Settings, tmp_path: Path
 ) -> None:
     tell(service, team, "Remember that the launch is in the harbour hall.", space="team")
-    tell(service, team, "Remember that the party is on the roof terrace.", space="team", name="d")
+    tell(service, team, "Remember that the standby server is on the roof terrace.", space="team", name="d")
     work(service, settings)
     assert documents(team, "team") == {}
     ana, ben = Reviewer(team, "ana", tmp_path / "ana"), Reviewer(team, "ben", tmp_path / "ben")
     waiting = json.loads(ana.review("--json"))["proposals"]
     assert sorted(one["name"] for one in waiting) == [
-        "the launch is in the harbour hall", "the party is on the roof terrace"
+        "the launch is in the harbour hall", "the standby server is on the roof terrace"
     ]  # fmt: skip
     launch, party = (one["id"] for one in sorted(waiting, key=lambda one: str(one["name"])))
     assert "harbour" in ben.review()
@@ -313,7 +313,7 @@ def test_what_a_team_learns_waits_for_a_person(
     decided = "SELECT outcome, decided_by, proposal FROM memsheaf.proposals WHERE namespace = %s ORDER BY 1"
     assert rows(team, decided, team.namespace) == [("approved", "ana", None), ("rejected", "ben", None)]
     assert len(documents(team, "team")) == 1
-    tell(service, team, "Remember that the party is on the roof terrace.", space="team", name="e")
+    tell(service, team, "Remember that the standby server is on the roof terrace.", space="team", name="e")
     work(service, settings)
     assert "roof" not in ana.review()
     ana.review("--undo", launch)

@@ -15,8 +15,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.review import Review
 from web.conftest import DESKTOP, PHONE, OpenPage, Serving
-from web.test_access import csrf_of
-from web.web_site import PATIENCE, Site
+from web.web_site import PATIENCE, Site, csrf_of
 
 expect.set_options(timeout=PATIENCE * 1000)
 Check = Callable[[Page], None]
@@ -36,7 +35,6 @@ def layers(tmp_path: Path) -> Sheaf:
     )
     layers = Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
     layers.write("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
-    layers.write("Wiki", "What the wiki says", "project", "Releases go out on Fridays, says the wiki.")
     models = {"our releases go out on Fridays": Scripted([{"memories": [CORRECTION]}])}
     for said in (*models, "bugs are tracked in Linear", "our proxy listens on port 8080", "<b>Ines</b> owns billing"):
         layers.learn(Turn("c1", (Message("user", f"Hello. Remember that {said}."),)))
@@ -68,7 +66,6 @@ def test_review_by_keyboard_alone(layers: Sheaf, site: Site, open_page: OpenPage
     expect(first.locator("del")).to_have_text("Mondays")
     expect(first.locator("ins")).to_have_text("Fridays")
     expect(first.locator("blockquote")).to_contain_text("our releases go out on Fridays")
-    expect(first.get_by_role("link", name="Wiki")).to_be_visible()
     check_accessibility(page)
 
     page.get_by_label("Select all on this page").check()
