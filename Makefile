@@ -18,14 +18,12 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# Six processes on two cores, since many tests wait; each imports and collects only its own part.
-PARTS := hub1 hub2 pages surfaces core rest
-hub1 := $(wildcard tests/hub/test_[a-o]*.py)
-hub2 := $(wildcard tests/hub/test_[p-z]*.py)
+# Four processes on two cores, of about the same work: many tests wait, and each process imports what it needs anew.
+PARTS := hub pages surfaces core
+hub := tests/hub
 pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
-core := $(foreach room,crash distribution fuzz guard index learn race,tests/$(room))
-rest := tests $(addprefix --ignore=,tests/hub $(pages) $(surfaces) $(core))
+core := tests $(addprefix --ignore=,$(hub) $(pages) $(surfaces))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}

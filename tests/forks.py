@@ -41,9 +41,10 @@ IMPORTED = {
         *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown", "memsheaf.cli.talk"),
         *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
     ),
-    "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf", "memsheaf.work.layers"),
+    "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf"),
     "mcp": (
-        *("memsheaf.cli.mcp", "memsheaf.mcp.http", "memsheaf.mcp.http_hub", "memsheaf.hub.server_replicas"),
+        *("memsheaf.cli.mcp", "memsheaf.mcp.stdio", "memsheaf.mcp.http", "memsheaf.mcp.http_hub"),
+        *("memsheaf.hub.server_replicas", "memsheaf.encode.encoder"),
         *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.hub.upkeep", *UVICORN),
     ),
     "web": (
@@ -131,7 +132,7 @@ def run_program(
 
 
 class Program:
-    """A forked `memsheaf`, started and used as a subprocess.Popen; its standard output is a pipe."""
+    """A forked `memsheaf`, started and used as a subprocess.Popen; its output is a pipe, and its input may be one."""
 
     def __init__(
         self,
@@ -143,15 +144,18 @@ class Program:
         stdout: int = subprocess.PIPE,
         stderr: IO[bytes] | None = None,
     ) -> None:
-        assert ([*words[:3]], stdin, stdout) == (
-            [sys.executable, "-m", "memsheaf"],
-            subprocess.DEVNULL,
-            subprocess.PIPE,
-        )
+        assert ([*words[:3]], stdout) == ([sys.executable, "-m", "memsheaf"], subprocess.PIPE)
         out, theirs = os.pipe()
-        with open(os.devnull) as nothing:
-            given = [nothing.fileno(), theirs, stderr.fileno() if stderr else 2]
-            self.pid = start_program(words[3:], env, os.path.abspath(cwd), given)
+        self.stdin: IO[bytes] | None = None
+        source = os.open(os.devnull, os.O_RDONLY)
+        if stdin == subprocess.PIPE:
+            os.close(source)
+            source, sink = os.pipe()
+            self.stdin = open(sink, "wb")  # noqa: SIM115
+        self.pid = start_program(
+            words[3:], env, os.path.abspath(cwd), [source, theirs, stderr.fileno() if stderr else 2]
+        )
+        os.close(source)
         os.close(theirs)
         self.stdout: IO[bytes] = open(out, "rb")  # noqa: SIM115
         self.returncode: int | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from forks import run_program
 
 Run = Callable[..., tuple[int, str, str]]
 FACT = 'The "Zanzibar" façade key lies under the 日本語 flowerpot'
@@ -43,13 +44,9 @@ class Machine:
         self.environment = environment
         self.home = home
 
-    def hook(self, event: str, cwd: Path, conversation: str, **more: str) -> str:
+    def hook(self, event: str, cwd: Path, conversation: str, **more: str) -> None:
         said = {"hook_event_name": event, "session_id": conversation, "cwd": str(cwd), **more}
-        command = [sys.executable, "-P", "-m", "memsheaf", "hook", "claude-code", event]
-        done = subprocess.run(
-            command, input=json.dumps(said), env=self.environment, cwd=cwd, capture_output=True, text=True
-        )
-        return done.stdout
+        run_program(("hook", "claude-code", event), self.environment, cwd, input=json.dumps(said).encode())
 
     def wait_for_workers(self) -> None:
         """Return once no process that a hook started still runs."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from forks import run_program
 from memsheaf import config
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
@@ -49,9 +50,8 @@ def files(folder: Path) -> dict[str, bytes]:
 def hook(environment: dict[str, str], cwd: Path) -> str:
     """What a host is told at the start of a conversation."""
     event = {"hook_event_name": "SessionStart", "session_id": "one", "source": "startup", "cwd": str(cwd)}
-    command = [sys.executable, "-P", "-m", "memsheaf", "hook", "claude-code", "SessionStart"]
-    done = subprocess.run(command, input=json.dumps(event), env=environment, cwd=cwd, capture_output=True, text=True)
-    return done.stdout
+    command = ("hook", "claude-code", "SessionStart")
+    return run_program(command, environment, cwd, input=json.dumps(event).encode())[1].decode()
 
 
 WAYS: dict[str, Callable[[], object]] = {

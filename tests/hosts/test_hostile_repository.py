@@ -14,8 +14,7 @@ from hosts.test_install import home, run
 from memsheaf.cli import main
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import Placement, make_targets, program_words
-from web.test_access import csrf_of
-from web.web_site import serve
+from web.web_site import csrf_of, serve
 
 __all__ = ["home"]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from forks import Program
 from hosts.conftest import HookRunner
 from memsheaf.hosts.events import KINDS
 from memsheaf.hosts.installing import HOSTS
@@ -26,13 +27,8 @@ class Server:
     """An MCP server as a host starts it, and its client."""
 
     def __init__(self, hooks: HookRunner, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "memsheaf", "mcp", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=hooks.project,
-            env=hooks.environment,
-        )
+        words = (sys.executable, "-m", "memsheaf", "mcp", *words)
+        self.process = Program(words, stdin=subprocess.PIPE, cwd=hooks.project, env=hooks.environment)
         self.number = 0
         client = {"name": "test", "version": "1"}
         self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
@@ -41,7 +37,6 @@ class Server:
         self.number += 1
         message = {"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}
         assert self.process.stdin
-        assert self.process.stdout
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
         while line := self.process.stdout.readline():
@@ -64,8 +59,7 @@ def serving(hooks: HookRunner, *words: str) -> Iterator[Server]:
         assert server.process.stdin
         server.process.stdin.close()
         server.process.wait(30)
-        if server.process.stdout:
-            server.process.stdout.close()
+        server.process.stdout.close()
 
 
 def sockets(hooks: HookRunner) -> list[Path]:

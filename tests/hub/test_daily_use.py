@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -11,14 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import chdir, closing
 from pathlib import Path
 
 import pytest
 
+from forks import run_program
 from hub.git_remotes import git, make_bare
 from hub.postgres_server import Team
 from memsheaf import Sheaf
+from memsheaf.cli import main
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
 from memsheaf.hub import HubSettings
@@ -74,10 +77,16 @@ class Machine:
         return found
 
     def run(self, *words: str, data: str = "", code: int = 0) -> str:
-        line = [sys.executable, "-P", "-m", "memsheaf", *words]
-        done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
-        assert done.returncode == code, done.stderr
-        return done.stdout
+        if words[0] == "hook":
+            done, *printed = run_program(words, self.environment, self.work, input=data.encode())
+            out, err = (text.decode() for text in printed)
+        else:
+            with chdir(self.work):
+                streams = io.StringIO(), io.StringIO()
+                done = main(words, environment=self.environment, stdout=streams[0], stderr=streams[1])
+            out, err = (stream.getvalue() for stream in streams)
+        assert done == code, err
+        return out
 
     def start_conversation(self) -> str:
         out = self.run("hook", "claude-code", "SessionStart", data=json.dumps({**EVENT, "cwd": str(self.work)}))

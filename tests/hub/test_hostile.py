@@ -17,7 +17,6 @@ from psycopg.types.json import Jsonb
 from corpus import HOSTILE_NAMES, SECRETS, read_cases
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
-from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.errors import MemsheafError
 from memsheaf.hub import Machine
 from memsheaf.hub.postgres import PostgresHub
@@ -146,9 +145,7 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         ]
         answers = [tools.call(name, given) for name, given in calls]
         read = [tools.call("memory_read", {"filename": row.path}) for row in rows]
-        keys = [row.path for row in rows if row.path.startswith("reference_")]
-        viewed = [MemoryFiles(sheaf).view(f"/memories/{path}") for path in keys]
-        assert len(viewed) > len(SECRETS)
+        assert len([row for row in rows if row.path.startswith("reference_")]) > len(SECRETS)
     new = [line for line in prompt.split("\n") if line not in usual]
     assert [line for line in new if not SECTION.match(line)] == []
     assert all('(saved by "' in line for line in new if line.startswith("- [")), new
@@ -158,7 +155,7 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         lines = text.split("\n")[2:-2]
         assert [line for line in lines if not line.startswith(("- ", "  "))] == []
         assert not re.search(r"(?i)</?(memory>|memories>|system)", text)
-    for text in (prompt, *recalled, *answers, *read, *viewed):
+    for text in (prompt, *recalled, *answers, *read):
         assert not CONTROL.search(text), CONTROL.search(text)
         assert [secret for _, secret in SECRETS if secret in text] == []
     assert all('saved by "' in text for text in read if not text.startswith("Error"))

@@ -18,8 +18,7 @@ from hub.postgres_server import Team
 from hub.servers import say
 from memsheaf.tools import Tools
 from scripted_talker import ScriptedTalker, TalkerLine
-from web.test_access import csrf_of
-from web.web_site import serve
+from web.web_site import csrf_of, serve
 
 TEAM = "team/acme"
 FACT = {

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from forks import Program
 from memsheaf.config import Settings
 from memsheaf.mcp.offer import Offer
 from memsheaf.mcp.protocol import Service
@@ -215,7 +216,7 @@ def _has(message: Message, wanted: Mapping[str, object]) -> bool:
 class Served(NamedTuple):
     """A server process and the wire to it."""
 
-    process: subprocess.Popen[bytes]
+    process: Program | subprocess.Popen[bytes]
     wire: Wire
     log: Path
 
@@ -234,11 +235,12 @@ def served(
     can: Message | None = None,
     complaint: str = "",
     told: Mapping[str, str] | None = None,
+    start: Callable[..., Program | subprocess.Popen[bytes]] = Program,
 ) -> Iterator[Served]:
     """A server process to which one has said hello; it is gone in the end, and has complained of nothing else."""
     log = place.folder / f"stderr-{os.urandom(4).hex()}"
     with open(log, "wb") as complaints:
-        process = subprocess.Popen(
+        process = start(
             place.words(*options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

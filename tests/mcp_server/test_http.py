@@ -58,6 +58,13 @@ def fact(name: str) -> dict[str, str]:
     return {"name": name, "description": f"On {name}", "type": "user", "content": f"The fact that is called {name}."}
 
 
+def as_file(name: str) -> dict[str, str]:
+    """A fact as a file, which is written as it is: to judge its text takes ten times as long."""
+    header = f"---\nname: {name}\ndescription: On {name}\ntype: user\n---\n"
+    content = f"{header}The fact that is called {name}.\n"
+    return {"filename": f"user_{name.lower().replace(' ', '-')}.md", "content": content}
+
+
 async def write(client: Client, name: str) -> types.CallToolResult:
     return await client.call_tool("memory_write", fact(name))
 
@@ -160,7 +167,8 @@ async def test_many_clients_of_two_servers_on_one_store_lose_no_update(place: Pl
             async def run(server: Site, number: int) -> None:
                 async with server.client(ERAS[number % 2]) as client:
                     await count(client)
-                    assert said(await write(client, f"Client {number}")).startswith("Memory saved")
+                    answer = await client.call_tool("memory_write", as_file(f"Client {number}"))
+                    assert said(answer).startswith("Memory saved")
 
             for number in range(6):
                 group.start_soon(run, (one, other)[number // 3], number)
@@ -240,7 +248,7 @@ async def keep_writing(
     """Write one memory after the other until the server is gone, and note those that were acknowledged."""
     try:
         for step in range(10_000):
-            answer = await write(client, f"Writer {number}x{step}")
+            answer = await client.call_tool("memory_write", as_file(f"Writer {number}x{step}"))
             (refused if answer.is_error else kept).append(f"user_writer-{number}x{step}.md")
             enough()
     except (MCPError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError):

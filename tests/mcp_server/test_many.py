@@ -34,10 +34,11 @@ def place_in(folder: Path) -> Place:
 
 
 def order(who: int, number: int) -> Message:
-    """A memory that no other says already."""
+    """A memory as a file, which is written as it is: to judge its text takes ten times as long."""
     number += 1000 * who
-    fact = {"name": f"Order {number}", "description": f"What was ordered, {number}", "type": "project"}
-    return fact | {"content": f"Parcel {number} went to harbour {number * 7 + 3}."}
+    header = f"---\nname: Order {number}\ndescription: What was ordered, {number}\ntype: project\n---\n"
+    text = f"Parcel {number} went to harbour {number * 7 + 3}."
+    return {"filename": f"project_order-{number}.md", "content": f"{header}{text}\n"}
 
 
 def doctor(place: Place) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from web.conftest import Serving
 from web.routes import KnownRoute, routes
-from web.web_site import PATIENCE, Answer, Site, environment_of
+from web.web_site import PATIENCE, Answer, Site, csrf_of, environment_of
 
 SECRET = "the lighthouse is painted green"
 VALUES = {"key": "user", "path": "project_lighthouse.md"}
@@ -36,12 +35,6 @@ def settings_of(home: Path) -> Settings:
 def site(serving: Serving, tmp_path: Path) -> Site:
     write_memory(tmp_path / "home")
     return serving()
-
-
-def csrf_of(site: Site) -> str:
-    found = re.search(r'name="csrf" value="([^"]+)"|data-csrf="([^"]+)"', site.ask("GET", "/").text)
-    assert found
-    return found[1] or found[2]
 
 
 def digest(home: Path) -> dict[str, str]:

@@ -9,8 +9,7 @@ from urllib.parse import quote
 from web.conftest import OpenPage
 from web.hostile import PAYLOADS, build_hostile
 from web.routes import Crawl, crawl, route_of, routes
-from web.test_access import csrf_of
-from web.web_site import Site, serve
+from web.web_site import Site, csrf_of, serve
 
 INSPECT = r"""
 (root, problems, at) => {

@@ -15,8 +15,8 @@ import pytest
 
 from web.routes import crawl, route_of, routes
 from web.sample import PRESENT, build
-from web.test_access import assert_locked, csrf_of, digest
-from web.web_site import PATIENCE, Site, serve
+from web.test_access import assert_locked, digest
+from web.web_site import PATIENCE, Site, csrf_of, serve
 
 VALUES = {"key": "user", "path": "feedback_emoji-commit-messages.md"}
 OUTSIDE = "outside the scope"

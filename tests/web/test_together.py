@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 from memsheaf import Sheaf
 from memsheaf.memory import Allow
 from web.conftest import OpenPage, Serving
-from web.test_access import csrf_of, settings_of
+from web.test_access import settings_of
 from web.test_limits import connect, head, next_number
-from web.web_site import serve
+from web.web_site import csrf_of, serve
 
 ANYWAY = Allow(anyway=True)
 AGENT_WRITES = 15

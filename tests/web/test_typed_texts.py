@@ -12,7 +12,8 @@ from memsheaf import Sheaf
 from memsheaf.web.markdown import render_markdown
 from memsheaf.web.text_changes import compare_texts
 from web.conftest import Serving
-from web.test_access import csrf_of, settings_of
+from web.test_access import settings_of
+from web.web_site import csrf_of
 
 
 @pytest.mark.parametrize("was_whole", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,3 +154,10 @@ def serve(
         process.stdout.close()
     said = log.read_text("utf-8", "replace")
     assert not any(word in said for word in LOGS), said
+
+
+def csrf_of(site: Site) -> str:
+    """What a form of this site has to bring."""
+    found = re.search(r'name="csrf" value="([^"]+)"|data-csrf="([^"]+)"', site.ask("GET", "/").text)
+    assert found
+    return found[1] or found[2]
