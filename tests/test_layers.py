@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_444,
     "hub": 37_286,
     "index": 15_424,
-    "learn": 25_875,
+    "learn": 25_823,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,

@@ -332,7 +332,7 @@ def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str
 @pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
 def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     path = saved(run, "My manager is Ute")["path"]
-    code, _, err = run("remember", "My manager is Kai while Ute is on leave")
+    code, _, err = run("remember", "My manager is Kai for the summer")
     assert (code, err.strip()) == (
         0,
         f"This may be outdated: My manager is Ute\nIf it is, `memsheaf forget {path}` deletes it.",
@@ -346,7 +346,7 @@ def test_what_may_hold_in_part_stays_below_the_new_sentence_and_the_answer_says_
     assert "  - We deploy on Fridays at 10, and Mira approves\n  + Deploys are on Mondays now\n" in out
     assert "The older text stays below" in out
     assert "`memsheaf edit project_deploy-fridays-10-mira-approves.md` removes it" in out
-    assert "Before that, as of" in run("show", "Deploys are on Mondays now")[1]
+    assert "Still true in part, as of" in run("show", "Deploys are on Mondays now")[1]
     assert run("remember", "I like tea")[2] == ""
 
 

@@ -62,7 +62,7 @@ def test_what_else_a_memory_says_stays_below_its_correction_or_beside_it(sheaf: 
 
         assert corrected.content.startswith(new)
         if corrected.replaces:
-            assert re.search(r"\n\nBefore that, as of \d{4}-\d\d-\d\d:\n\n", corrected.content)
+            assert re.search(r"\n\n(?:Still true in part|Before that), as of \d{4}-\d\d-\d\d:\n\n", corrected.content)
             assert corrected.content.endswith(old)
 
 

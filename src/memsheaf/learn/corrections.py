@@ -37,7 +37,7 @@ MIN_NEAR = 0.5  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 _NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
-_EARLIER = r"\n\s*\n(?:Before that|Earlier)(?:, as of [\d-]+)?:\s*\n"
+_EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 
 class Memories(Protocol):
@@ -97,7 +97,8 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
             return _take_place(proposal, old)
         if is_obsolete or judged.any >= KEEP_BELOW_FROM:
-            return _put_above(_take_place(proposal, old), old)
+            title = "Still true in part" if judged.part > judged.whole else "Before that"
+            return _put_above(_take_place(proposal, old), old, title)
     return proposal._replace(supersedes=tuple(candidate.memory.ref for candidate in likely[:MAX_LINKED]))
 
 
@@ -190,14 +191,13 @@ def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
     known = _telling_words(old.body)
     if len(known) < LONG_BODY_WORDS or coverage(known, _telling_words(proposal.content)) >= SAME:
         return proposal
-    return _put_above(proposal, old)
+    return _put_above(proposal, old, "Before that")
 
 
-def _put_above(proposal: Proposal, old: Memory) -> Proposal:
+def _put_above(proposal: Proposal, old: Memory, title: str) -> Proposal:
     """Return a proposal with the text of an older memory below its own."""
-    day = (old.updated or old.created)[:10]
-    heading = f"Before that, as of {day}:" if day else "Before that:"
-    return proposal._replace(content=f"{proposal.content.strip()}\n\n{heading}\n\n{old.body.strip()}")
+    day = (old.updated or old.created)[:10] or "an unknown day"
+    return proposal._replace(content=f"{proposal.content.strip()}\n\n{title}, as of {day}:\n\n{old.body.strip()}")
 
 
 def _telling_words(text: str) -> set[str]:

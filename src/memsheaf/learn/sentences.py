@@ -131,19 +131,19 @@ def split_facts(text: str) -> list[str]:
     for (_, last), (start, end) in pairwise(find_sentences(masked)):
         mark = bullet_length(masked[start:end])
         is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
-        is_line = "\n" in masked[last:start] and not _is_short(text[start:end])
-        stands_alone = mark or is_line or _stands_alone(text[start:end])
-        if stands_alone and not is_wrapped and not leans_back(masked[start + mark : end]):
+        sentence = text[start:end]
+        is_fact = (
+            not _is_short(sentence)
+            and (  # "Don't upgrade!" behind another sentence is none
+                "\n" in masked[last:start] or judge_sentence(sentence).worth >= MIN_WORTH_ALONE
+            )
+        )
+        if (mark or is_fact) and not is_wrapped and not leans_back(masked[start + mark : end]):
             starts.append(start)
     if len(starts) == 1:
         return [without_request(text)]
     facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     return [without_request(fact[bullet_length(fact) :]) for fact in facts]
-
-
-def _stands_alone(sentence: str) -> bool:
-    """Return True if a sentence behind another is a fact of its own; "Don't upgrade!" is none."""
-    return not _is_short(sentence) and judge_sentence(sentence).worth >= MIN_WORTH_ALONE
 
 
 def _is_short(sentence: str) -> bool:
