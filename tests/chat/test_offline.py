@@ -106,14 +106,14 @@ def remember(sheaf: Sheaf, name: str, body: str, kind: str = "project") -> str:
         (["Update my home: I live in Berlin.", "Update my home: I live in Berlin."], ["I live in Berlin."]),
         (
             [
-                "Remember that we decided to use PostgreSQL for the auth service.",
-                "Remember that we decided to use PostgreSQL for the auth service and for billing.",
+                "Remember that the auth service listens on port 8080.",
+                "Remember that the auth service listens on port 9090 now.",
                 None,  # in another conversation
-                "Remember that we decided to use PostgreSQL for the auth log of last resort.",
+                "Remember that the auth service writes its log to stdout.",
             ],
             [
-                "we decided to use PostgreSQL for the auth log of last resort.",
-                "we decided to use PostgreSQL for the auth service and for billing.",
+                "the auth service listens on port 9090 now.",
+                "the auth service writes its log to stdout.",
             ],
         ),
         (["Remember that I live in Berlin.", "Forget that I live in Berlin. Remember that I like tea."],
