@@ -12,98 +12,40 @@ from memsheaf import Settings, Sheaf
 
 Run = Callable[..., tuple[int, str, str]]
 
-# As earlier versions wrote them: by `remember` or the chat, by rules from a conversation, and by an import.
-TYPED = """\
----
-name: We deploy on Fridays
-description: When it is about deploy, Fridays, after, standup
-type: project
-created: 2026-10-02
-updated: 2026-10-02
-source: user
----
-We deploy on Fridays, after the standup. Ask Kim first.
-"""
-LEARNED = """\
----
-name: Prefers pnpm over npm
-description: When it is about prefers, pnpm, npm
-type: user
-created: 2026-10-02
-updated: 2026-10-02
-source: extraction
-conversation: "1f3a#2"
----
-The user prefers pnpm over npm.
-"""
-GERMAN = """\
----
-name: Wir deployen freitags
-description: Wenn es um deployen, freitags, Standup geht
-type: project
-created: 2026-10-02
-updated: 2026-10-02
-source: user
----
-Wir deployen freitags nach dem Standup.
-"""
-CHINESE = """\
----
-name: 部署在每周五
-description: 涉及部署时
-type: project
-created: 2026-10-02
-updated: 2026-10-02
-source: user
----
-部署在每周五。
-"""
-JAPANESE = """\
----
-name: デプロイは金曜日
-description: デプロイのとき
-type: project
-created: 2026-10-02
-updated: 2026-10-02
-source: import:claude-code
----
-デプロイは金曜日です。
-"""
-OF_AGENT = """\
----
-name: Editor
-description: When it is about vim
-type: user
-created: 2026-10-02
-updated: 2026-10-02
-source: agent
----
-The user edits with vim.
-"""
-OF_MODEL = """\
----
-name: Release checklist
-description: When it is about preparing a release or answering questions on one
-type: user
-created: 2026-10-02
-updated: 2026-10-02
-source: extraction
----
-The user keeps the checklist in the wiki.
-"""
+
+def earlier(name: str, description: str, body: str, *, kind: str = "project", source: str = "user") -> str:
+    """A file as earlier versions wrote it."""
+    dates = "created: 2026-10-02\nupdated: 2026-10-02\n"
+    return f"---\nname: {name}\ndescription: {description}\ntype: {kind}\n{dates}source: {source}\n---\n{body}\n"
+
+
+TYPED = earlier(
+    "We deploy on Fridays",
+    "When it is about deploy, Fridays, after, standup",
+    "We deploy on Fridays, after the standup. Ask Kim first.",
+)
+PNPM = "The user prefers pnpm over npm"
+LEARNED = earlier("Pnpm", "When it is about prefers, pnpm, npm", f"{PNPM}.", kind="user", source="extraction")
+FREITAGS = "Wir deployen freitags nach dem Standup"
+JAPANESE = earlier("デプロイは金曜日", "デプロイのとき", "デプロイは金曜日です。", source="import:claude-code")
+OF_AGENT = earlier("Editor", "When it is about vim", "The user edits with vim.", kind="user", source="agent")
+BY_HAND = "When it is about preparing a release or answering questions on one"
+OF_MODEL = earlier(
+    "Release checklist", BY_HAND, "The user keeps the checklist in the wiki.", kind="user", source="extraction"
+)
 MADE = {
     "project_we-deploy-on-fridays.md": (TYPED, "We deploy on Fridays, after the standup"),
-    "user_prefers-pnpm-over-npm.md": (LEARNED, "The user prefers pnpm over npm"),
-    "project_wir-deployen-freitags.md": (GERMAN, "Wir deployen freitags nach dem Standup"),
-    "project_部署在每周五.md": (CHINESE, "部署在每周五"),
+    "user_prefers-pnpm-over-npm.md": (LEARNED, PNPM),
+    "project_freitags.md": (
+        earlier("Freitags", "Wenn es um deployen, freitags, Standup geht", f"{FREITAGS}."),
+        FREITAGS,
+    ),
+    "project_部署在每周五.md": (earlier("部署在每周五", "涉及部署时", "部署在每周五。"), "部署在每周五"),
     "project_デプロイは金曜日.md": (JAPANESE, "デプロイは金曜日です"),
 }
 WRITTEN = {
     "user_editor.md": (OF_AGENT, "When it is about vim"),
-    "user_release-checklist.md": (
-        OF_MODEL,
-        "When it is about preparing a release or answering questions on one",
-    ),
+    "user_release-checklist.md": (OF_MODEL, BY_HAND),
 }
 
 

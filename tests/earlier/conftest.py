@@ -1,4 +1,7 @@
-"""A home as the code of an earlier commit wrote it, on this machine's paths. See `record_home.py`."""
+"""A home as the code of an earlier commit wrote it, on this machine's paths.
+
+`home.json` has its files; paths and the hashes that roots are named by stand there as marks.
+"""
 
 from __future__ import annotations
 

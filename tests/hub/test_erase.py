@@ -165,22 +165,6 @@ def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequ
     assert ben.files_with("Pelikan") == []
 
 
-def test_without_the_hub_nothing_is_erased_and_that_is_said(machines: Sequence[ScopeOnMachine]) -> None:
-    ana, _, _ = machines
-    path = ana.write("Merger", SECRET)
-    with ana.open() as sheaf:
-        sheaf.learn(SAID)
-    before = ana.files_with("Pelikan")
-    ana.cut()
-    code, said = ana.run("erase", path, "--yes")
-    assert (code, "Nothing was erased" in said) == (1, True)
-    assert {*before} <= {*ana.files_with("Pelikan")}
-    ana.mend()
-    with ana.open() as sheaf:
-        assert erase(sheaf.own, path).gone
-    assert ana.files_with("Pelikan") == []
-
-
 @both
 def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
     machines: Sequence[ScopeOnMachine],

@@ -16,7 +16,7 @@ import pytest
 
 from hub.git_remotes import git
 from hub.machines import ScopeOnMachine
-from hub.outage_costs import Outage
+from hub.postgres_server import Team
 from hub.test_contract import push
 from hub.test_git_transport import Network, network
 from memsheaf.errors import HubUnreachable, MemsheafError
@@ -41,7 +41,11 @@ def hang(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
         def hang(offline: str) -> ScopeOnMachine:
             machine = ScopeOnMachine(tmp_path / "laptop", "user", place, offline=offline)
-            Outage(machine, int(silent.getsockname()[1]))
+            machine.join()
+            machine.write("Coffee", "They drink no coffee after four.")
+            where = f"127.0.0.1:{silent.getsockname()[1]}/hub"
+            url = f"postgresql://ana:x@{where}" if isinstance(place, Team) else f"http://{where}.git"
+            hub_scopes.configure(Scope.parse("user"), machine.settings, str(machine.work), url=url)
             return machine
 
         yield hang

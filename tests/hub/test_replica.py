@@ -504,20 +504,6 @@ def test_without_the_hub_nothing_is_erased(machine: Machines) -> None:
     assert files(one) == {"a.md": b"private words"}
 
 
-def test_a_memory_is_erased_under_all_its_names(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "old.md", b"private words")
-    one.commit(
-        [Change("old.md", None, version_at(one, "old.md")), Change("new.md", b"private words", ABSENT)],
-        by="user", why="rename old.md to new.md",
-    )  # fmt: skip
-    two.sync()
-    one.erase("new.md", by="user")
-    two.sync()
-    for root in (one.root, two.root):
-        assert [hit for hit in Path(root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
-
-
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_memory_that_has_the_name_of_an_erased_one_stays(machine: Machines, forgotten: bool) -> None:
     one, two = machine(), machine("m2")

@@ -1,9 +1,8 @@
-"""A team's memory through an MCP client, the chat and the page: whose words these are, and a hub that is down."""
+"""A team's memory through an MCP client and the page: whose words these are, and a hub that is down."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import sys
@@ -12,12 +11,10 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
-from chat.scene import Scene, calling, run
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.servers import say
 from memsheaf.tools import Tools
-from scripted_talker import ScriptedTalker, TalkerLine
 from web.web_site import csrf_of, serve
 
 TEAM = "team/acme"
@@ -93,31 +90,6 @@ def test_an_mcp_client_sees_whose_memories_these_are_and_proposes(ben: ScopeOnMa
             return await say(client, "memory_update", filename=THEIRS, old_text="Fridays", new_text="Mondays")
 
     assert is_one_line(said := asyncio.run(go_on())), said
-
-
-def test_a_chat_is_told_whose_memories_these_are_and_goes_on_without_the_hub(ben: ScopeOnMachine) -> None:
-    scene = Scene(ben.folder)
-    scene.settings = ben.settings
-    script: list[TalkerLine] = [calling("memory_write", json.dumps(FACT)), "It waits for you."]
-    talker = ScriptedTalker(script)
-    with scene.chat((), talker=talker, scopes=(TEAM,)) as agent:
-        _, ended = run(agent, "On which day do we deploy the billing service?")
-    first, second = talker.asked
-    assert SAVED_BY in first.system
-    assert SAVED_BY in first.conversation[-1].beside
-    assert "Not saved yet" in second.conversation[-1].text
-    assert ended.saved == ()
-    assert list(ben.trust()) == [THEIRS]
-
-    let_agents_write(ben)
-    scene.settings = ben.settings
-    ben.cut()
-    talker = ScriptedTalker([*script])
-    with scene.chat((), talker=talker, scopes=(TEAM,)) as agent:
-        run(agent, "Where is staging?")
-    first, second = talker.asked
-    assert SAVED_BY in first.system
-    assert is_one_line(said := second.conversation[-1].text), said
 
 
 def test_the_page_shows_whose_memories_these_are_and_what_the_hub_says(ben: ScopeOnMachine) -> None:
