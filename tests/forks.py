@@ -41,7 +41,7 @@ IMPORTED = {
         *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown", "memsheaf.cli.talk"),
         *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
     ),
-    "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf"),
+    "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf", "memsheaf.encode.encoder"),
     "mcp": (
         *("memsheaf.cli.mcp", "memsheaf.mcp.stdio", "memsheaf.mcp.http", "memsheaf.mcp.http_hub"),
         *("memsheaf.hub.server_replicas", "memsheaf.encode.encoder"),

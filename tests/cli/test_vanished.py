@@ -304,7 +304,7 @@ def test_whoever_is_killed_in_an_emptied_folder_leaves_all_of_it_to_be_restored(
     subprocess.run([*traced, *words], env=environment, check=True, capture_output=True)
     steps = len(trace.read_text().splitlines())
 
-    for step in range(1, steps + 1, 1 if os.environ.get("MEMSHEAF_LONG") else steps // 4 + 1):
+    for step in range(1, steps + 1, 1 if os.environ.get("MEMSHEAF_LONG") else steps // 3 + 1):
         shutil.rmtree(app / ".memory", ignore_errors=True)
         shutil.rmtree(app / ".git")
         shutil.copytree(kept / ".git", app / ".git", symlinks=True)

@@ -4,90 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
 
 from cases import each_case
+from llm.conftest import Act, Api, Asked, Handler, api
 from memsheaf.encode.api import ServedEncoder
 from memsheaf.errors import EmbedderFailed
 from memsheaf.llm import http
 
 KEY = "sk-proj-4f9a0c77e1"
-Reply = Callable[["Handler"], None]
-
-
-class Asked(NamedTuple):
-    path: str
-    headers: dict[str, str]
-    body: Any
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers from a script, the last line again and again."""
-
-    script: ClassVar[list[Reply]]
-    asked: ClassVar[list[Asked]]
-    over: ClassVar[Event]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.asked.append(Asked(self.path, {name.lower(): text for name, text in self.headers.items()}, body))
-        (self.script.pop(0) if len(self.script) > 1 else self.script[0])(self)
-
-    def do_CONNECT(self) -> None:
-        self.asked.append(Asked(self.path, {name.lower(): text for name, text in self.headers.items()}, None))
-        self.script[0](self)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def send(self, status: int, body: str | bytes, **headers: str) -> None:
-        data = body.encode() if isinstance(body, str) else body
-        self.send_response(status)
-        for name, text in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
-            self.send_header(name.replace("_", "-"), text)
-        self.end_headers()
-        self.wfile.write(data)
-
-
-class Quiet(ThreadingHTTPServer):
-    """A client that breaks off is part of the script."""
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+__all__ = ["api"]  # the fixture
 
 
 class Server(NamedTuple):
-    url: str
-    script: list[Reply]
-    asked: list[Asked]
+    """The server, as an encoder is told of it."""
 
-    def play(self, *script: Reply) -> None:
-        self.script[:] = script
+    url: str
+    asked: list[Asked]
+    play: Callable[[Act], None]
 
 
 @pytest.fixture(params=["HTTP/1.1"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    class Scripted(Handler):
-        protocol_version = request.param
-        script: ClassVar[list[Reply]] = [good]
-        asked: ClassVar[list[Asked]] = []
-        over = Event()
+def server(api: Api, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Server:
+    monkeypatch.setattr(Handler, "protocol_version", request.param)
 
-    with Quiet(("127.0.0.1", 0), Scripted) as running:
-        thread = Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield Server(f"http://127.0.0.1:{running.server_port}/v1", Scripted.script, Scripted.asked)
-        Scripted.over.set()
-        running.shutdown()
-        thread.join()
+    def play(act: Act) -> None:
+        api.act = act
+
+    play(good)
+    return Server(f"{api.url}/v1", api.asked, play)
 
 
 @pytest.fixture
@@ -122,34 +71,39 @@ def listing(texts: list[str], **changes: Any) -> dict[str, Any]:
     return {"object": "list", "data": items, "model": "text-embedding-3-small", "usage": usage, **changes}
 
 
+def last_asked(handler: Handler) -> Asked:
+    asked: Asked = handler.server.api.asked[-1]  # type: ignore[attr-defined]
+    return asked
+
+
 def good(handler: Handler) -> None:
     """As OpenAI answers, with line feeds and blanks."""
-    handler.send(200, json.dumps(listing(handler.asked[-1].body["input"]), indent=2))
+    handler.answer(200, json.dumps(listing(last_asked(handler).body["input"]), indent=2))
 
 
 def as_ollama(handler: Handler) -> None:
-    texts = handler.asked[-1].body["input"]
+    texts = last_asked(handler).body["input"]
     items = [{"object": "embedding", "embedding": vector(text), "index": at} for at, text in enumerate(texts)]
     usage = {"prompt_tokens": 2, "total_tokens": 2}
-    handler.send(200, json.dumps({"object": "list", "data": items, "model": "nomic-embed-text", "usage": usage}))
+    handler.answer(200, json.dumps({"object": "list", "data": items, "model": "nomic-embed-text", "usage": usage}))
 
 
 def as_gemini(handler: Handler) -> None:
     """Without the number 0, and in pieces."""
-    texts = handler.asked[-1].body["input"]
+    texts = last_asked(handler).body["input"]
     items: list[dict[str, Any]] = [{"object": "embedding", "embedding": vector(text)} for text in texts]
     for at, item in enumerate(items[1:], 1):
         item["index"] = at
-    handler.send(200, json.dumps({"object": "list", "data": items, "model": "gemini-embedding-001"}))
+    handler.answer(200, json.dumps({"object": "list", "data": items, "model": "gemini-embedding-001"}))
 
 
 def backwards(handler: Handler) -> None:
-    answer = listing(handler.asked[-1].body["input"])
-    handler.send(200, json.dumps(answer | {"data": answer["data"][::-1]}))
+    answer = listing(last_asked(handler).body["input"])
+    handler.answer(200, json.dumps(answer | {"data": answer["data"][::-1]}))
 
 
 def in_chunks(handler: Handler) -> None:
-    data = json.dumps(listing(handler.asked[-1].body["input"])).encode()
+    data = json.dumps(listing(last_asked(handler).body["input"])).encode()
     handler.send_response(200)
     if handler.protocol_version == "HTTP/1.1":
         handler.send_header("Transfer-Encoding", "chunked")
@@ -159,29 +113,26 @@ def in_chunks(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def saying(status: int, body: str, **headers: str) -> Reply:
-    return lambda handler: handler.send(status, body, **headers)
+def saying(status: int, body: str, **headers: str) -> Act:
+    return lambda handler: handler.answer(status, body, **headers)
 
 
 def hang(handler: Handler) -> None:
-    handler.over.wait(60)
+    handler.server.api.is_over.wait(60)  # type: ignore[attr-defined]
     handler.close_connection = True
 
 
-def drip(start: bytes) -> Reply:
+def drip(start: bytes) -> Act:
     """Begin well, and then a byte from time to time, so that no single wait is long."""
 
     def reply(handler: Handler) -> None:
         handler.close_connection = True
-        try:
-            handler.wfile.write(start)
-            for _ in range(400):
-                if handler.over.wait(0.02):
-                    return
-                handler.wfile.write(b" ")
-            handler.asked.append(Asked("all of it was waited for", {}, None))
-        except OSError:
-            pass
+        handler.wfile.write(start)
+        for _ in range(400):
+            if handler.server.api.is_over.wait(0.02):  # type: ignore[attr-defined]
+                return
+            handler.wfile.write(b" ")
+        handler.server.api.asked.append(Asked("all of it was waited for", {}, {}))  # type: ignore[attr-defined]
 
     return reply
 
@@ -197,9 +148,7 @@ def failure(embedder: ServedEncoder, *texts: str) -> str:
 
 @pytest.mark.parametrize("server", ["HTTP/1.1", "HTTP/1.0"], indirect=True)
 @pytest.mark.parametrize("reply", [good, as_ollama, as_gemini, backwards, in_chunks])
-def test_rows_are_one_long_and_in_the_order_of_the_texts(
-    server: Server, embedder: ServedEncoder, reply: Reply
-) -> None:
+def test_rows_are_one_long_and_in_the_order_of_the_texts(server: Server, embedder: ServedEncoder, reply: Act) -> None:
     server.play(reply)
     texts = ["one", "and two", "three, naïve 數據"]
     found = embedder.encode(texts)
@@ -304,7 +253,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
     [hang, drip(b"HTTP/1.1 "), drip(HEAD + b"X-Slow: "), drip(HEAD + b"Content-Length: 99999\r\n\r\n{"),
      drip(HEAD + b"\r\n{"), drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n"), drip(b"HTTP/1.1 500 No\r\n\r\n")],
 )  # fmt: skip
-def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: Server, reply: Reply) -> None:
+def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: Server, reply: Act) -> None:
     server.play(reply)
     assert "gave no answer within 0.3 seconds" in failure(ServedEncoder("ollama:m", url=server.url, timeout=0.3))
     assert len(server.asked) == 1
@@ -386,7 +335,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: 
 def test_no_redirect_is_followed(
     server: Server, embedder: ServedEncoder, status: int, location: str, said: str
 ) -> None:
-    server.play(saying(status, "", Location=location), good)
+    server.play(saying(status, "", Location=location))
     assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
     assert len(server.asked) == 1
 
