@@ -108,6 +108,44 @@ def test_near_duplicates_become_one_that_says_what_both_said(place: Place) -> No
     assert (report.retired, len(report.commit)) == (1, 12)
 
 
+STORY = "The deploy of the gateway takes an hour, and whoever is on call looks at the graphs meanwhile."
+GATEWAY = {"name": "Gateway deploy", "description": "How the gateway is deployed"}
+NEARLY_THE_SAME = {
+    "Port 8080": "Port 8081",
+    "Version 1.2": "Version 1.2.3",
+    "src/app.py": "lib/src/app.py",
+    "https://wiki.example/a": "https://wiki.example/ab",
+    "Run `make deploy`": "Run make deploy",
+    "Deploy to staging first.": "Deploy first.",
+    "Never deploy on Fridays.": "Deploy on Fridays.",
+    "Deploy only on Tuesdays.": "Deploy on Tuesdays.",
+    "Ask unless it is urgent.": "Ask if it is urgent.",
+    "It is -5 degrees": "It is 5 degrees",
+    "Bob reports to Anna.": "Anna reports to Bob.",
+    "不要在周五发布": "在周五发布",
+}
+
+
+@each_case("sentence", NEARLY_THE_SAME)
+def test_a_merge_keeps_each_sentence_as_it_was(sentence: str, tmp_path: Path) -> None:
+    place = Place(tmp_path / "p")
+    with place.sheaf:
+        place.put(a=text(f"{STORY}\n{NEARLY_THE_SAME[sentence]}", **GATEWAY), b=text(sentence, **GATEWAY))
+
+        place.run(doing("merge", ["a.md", "b.md"], keep="a.md"))
+
+        assert place.read("a").body.splitlines() == [STORY, NEARLY_THE_SAME[sentence], sentence]
+
+
+def test_a_sentence_in_other_case_or_punctuation_is_not_kept_twice(place: Place) -> None:
+    said = f"{STORY}\n- Ask Priya.\n- Never commit to main!\n"
+    place.put(a=text(said, **GATEWAY), b=text("ask Priya\n(never commit to main)", **GATEWAY))
+
+    place.run(doing("merge", ["a.md", "b.md"], keep="a.md"))
+
+    assert place.read("a").body.strip() == said.strip()
+
+
 def odd(suffix: str) -> dict[str, bytes]:
     """Files that are not understood."""
     return {

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -40,9 +41,10 @@ from memsheaf.state import State
 from memsheaf.store import Change
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, lost, telling
+from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, telling
 
 BY = "consolidation"
+_MARKS_AROUND = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」*_#"
 MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of the memories, and two in any case
 
 Progress = Callable[[int, int], None]
@@ -275,11 +277,11 @@ def _may_retire(other: Memory, keeper: Memory) -> bool:
         return False
     if other.trust == keeper.trust and not _is_fixed(keeper):
         return True
-    return (_is_fixed(keeper) or keeper.trust == "confirmed") and not lost([other], keeper)
+    return (_is_fixed(keeper) or keeper.trust == "confirmed") and _sentences_of(other) <= _sentences_of(keeper)
 
 
 def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
-    """Return the group that adds to the keeper the lines of the others that say something it does not.
+    """Return the group that adds to the keeper the lines of the others with a sentence that it has not.
 
     It has the evidence of all. Those of another trust say nothing more, and are no evidence. Raises TextRefused.
     """
@@ -288,12 +290,13 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
         return PlanGroup("merge", why, keeper, "", tuple(others))
     sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
     end = "\r\n" if "\r\n" in keeper.body else "\n"
-    whole = keeper
+    lines = keeper.body.rstrip("\r\n").split(end)
+    said = _sentences_of(keeper)
     for other in sources[1:]:
         for line in (*other.body.splitlines(), other.description, other.name):
-            if line.strip() and lost([line], whole):
-                body = whole.body.rstrip("\r\n") + end + line.rstrip() + end
-                whole = parse(keeper.path, (keeper.page.head + body).encode())
+            if not _sentences(line) <= said:
+                lines.append(line.rstrip())
+                said |= _sentences(line)
     citations = dict.fromkeys(place for memory in sources for place in memory.citations)
     fields = {
         "created": min((memory.created for memory in sources if memory.created), default=None),
@@ -302,8 +305,27 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
         "citations": list(citations) or None,
         "supersedes": _superseded(sources, others),
     }
-    text = edit_text(keeper.text, fields=fields, body=whole.body)
+    text = edit_text(keeper.text, fields=fields, body=end.join(lines) + end)
     return PlanGroup("merge", why, keeper, text, tuple(others))
+
+
+def _sentences_of(memory: Memory) -> set[tuple[str, ...]]:
+    """Return the sentences of all that a memory says."""
+    return _sentences("\n".join((memory.name, memory.description, memory.body, *memory.citations)))
+
+
+def _sentences(text: str) -> set[tuple[str, ...]]:
+    """Return the sentences of a text as they are compared: their words in small letters, without marks around them.
+
+    >>> _sentences("Ask Priya. Never on 1.2!") == _sentences("ask Priya\\n(never on 1.2)")
+    True
+    """
+    sentences = set()
+    for sentence in re.split(r"(?<=[.!?;])\s|[\n。！？；]", text):
+        bare = re.sub(r"^\s*[-*•]\s", "", sentence)
+        words = (word.strip(_MARKS_AROUND).casefold() for word in bare.split())
+        sentences.add(tuple(filter(None, words)))
+    return sentences - {()}
 
 
 def _superseded(sources: Iterable[Memory], retired: Iterable[Memory]) -> list[str]:
@@ -440,7 +462,7 @@ def _retire(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
 
 
 def _drop_refused(report: ConsolidationReport, scope: OpenScope, most: int) -> None:
-    """Drop the groups that may not be stored, lose something, or exceed the cap of a run."""
+    """Drop the groups that may not be stored, or exceed the cap of a run."""
     changes = 0
     for group in list(report.groups):
         count = len(group.retired) or 1
@@ -453,20 +475,13 @@ def _drop_refused(report: ConsolidationReport, scope: OpenScope, most: int) -> N
 
 
 def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
-    """Return why the new text may not be stored, or what it would lose; "" when the group may be done."""
-    keeper = group.keeper
-    if keeper is None:
-        return ""
-    after = keeper
-    if group.text:
+    """Return why the new text may not be stored; "" when the group may be done."""
+    if group.keeper and group.text:
         try:
-            after = check_text(keeper.path, group.text, keeper, free=False)
-            scope.judge(after, keeper)
+            scope.judge(check_text(group.keeper.path, group.text, group.keeper, free=False), group.keeper)
         except Refused as error:
             return str(error)
-    if group.action == "contradicted":
-        return lost([keeper], after)
-    return lost([keeper, *group.retired], after)
+    return ""
 
 
 # Questions that must still find their answer

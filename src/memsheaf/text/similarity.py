@@ -1,13 +1,9 @@
-"""Text similarity: whether texts say the same, and whether one still says what another said.
+"""Text similarity: whether texts say the same.
 
 Two texts are compared by their words: lower case, punctuation turned into spaces. `likeness` is the share of words
 that both have among all that either has, `coverage` the share of one text's words that the other has. Both are judged
 by the three levels below. Where the words are the same but a number is not, they are two facts, or a fact and its
 correction; so are a sentence and its negation, or the same words in another order.
-
-Whether something gets lost is a comparison of pieces, not of meaning: every telling word, number, path, address and
-piece of code, and who did it to whom. It refuses much that a reader would let pass, which is the wanted side to be
-wrong on: what it refuses stays as it is.
 """
 
 from __future__ import annotations
@@ -15,14 +11,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from itertools import combinations
 from struct import pack
 from zlib import crc32
 
 from memsheaf.memory import Memory
-from memsheaf.text import tokenizer
 from memsheaf.text.tokenizer import UNSPACED
 
 SAME = 0.85
@@ -176,92 +170,3 @@ def numbers(words: Collection[str]) -> frozenset[str]:
 def denials(words: Sequence[str]) -> int:
     """Return how many of these words deny something."""
     return sum(f" {word} " in _NEGATING_WORDS or not set(_NEGATING_SIGNS).isdisjoint(word) for word in words)
-
-
-MAX_NAMED_PIECES = 5  # in a reason
-MAX_ORDERED_NAMES = 20  # of a sentence, whose order is compared
-
-# Small words that turn a rule into another; search leaves most of them out.
-_QUALIFYING_WORDS = """
-after always before every except first if last least less may more most must only should unless until
-nur immer muss bis wenn außer seulement toujours sauf avant après solo siempre salvo hasta antes después
-"""
-_PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」"
-_SENTENCE_END = r"[.!?;]\s|[\n。！？；]"
-_CAPITALIZED_NAME = r"\b[A-Z][\w-]*[a-z][\w-]*"
-_INLINE_CODE = r"(?<!`)`+[^`\n]+`+"
-# addresses, paths, and names with a dot or an at sign inside
-_ADDRESS_OR_PATH = r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`]+|[\w.@~-]*[/\\@][\w./\\@~#:-]+|\w[\w-]*(?:\.\w[\w-]*)+"
-_EXACT_NUMBER = r"(?<!\w)[-+]?\d(?:[\d.,:/-]*\d)?(?:%|[A-Za-z]{1,3}\b)?"
-
-
-def lost(before: Iterable[str | Memory], after: Memory) -> str:
-    """Return what of some texts is no longer said by a memory, in words; "" when all is.
-
-    >>> from memsheaf.memory import parse
-    >>> lost(["The proxy listens on 8080."], parse("a.md", b"The proxy listens on 8081."))
-    'it loses 8080'
-    """
-    whole = _whole(after)
-    order = _ordered_names(after.body)
-    missing: list[str] = []
-    for text in before:
-        missing += _find_missing(_whole(text), whole)
-        old_order = _ordered_names(text if isinstance(text, str) else text.body)
-        turned = sorted(pair for pair in old_order - order if pair[::-1] in order - old_order)
-        missing += [f"that {first} comes before {second}" for first, second in turned]
-    if not missing:
-        return ""
-    pieces = [piece[:60] for piece in dict.fromkeys(missing)]
-    if len(pieces) > MAX_NAMED_PIECES:
-        pieces[MAX_NAMED_PIECES:] = ["…"]
-    return f"it loses {', '.join(pieces)}"
-
-
-def _find_missing(text: str, other: str) -> list[str]:
-    """Return the pieces of a text that the other does not have: those that must stand there exactly, then words."""
-    flat = " ".join(other.split())
-    missing = []
-    for piece in sorted(_exact_pieces(text) - _exact_pieces(other)):
-        exactly = re.escape(" ".join(piece.split()))
-        if not re.search(rf"(?<![\w./-]){exactly}(?![\w/-]|\.\w)", flat):
-            missing.append(piece)
-    return missing + sorted(_telling_pieces(text) - _telling_pieces(other))
-
-
-def _exact_pieces(text: str) -> set[str]:
-    """Return the numbers, paths, addresses and pieces of code of a text.
-
-    >>> sorted(_exact_pieces("Never run `make deploy` on port 8080, see src/app.py"))
-    ['8080', 'make deploy', 'src/app.py']
-    """
-    code = {piece.strip("`").strip() for piece in re.findall(_INLINE_CODE, text)}
-    places = {piece.strip(_PUNCTUATION) for piece in re.findall(_ADDRESS_OR_PATH, text)}
-    return code.union(places, re.findall(_EXACT_NUMBER, text)) - {""}
-
-
-def _telling_pieces(text: str) -> set[str]:
-    """Return the telling words; where a sentence denies something, "not deploy" is not said by "deploy"."""
-    pieces: set[str] = set()
-    for sentence in re.split(_SENTENCE_END, text):
-        plain = words(sentence)
-        telling = {word for word in tokenizer.words(sentence) if len(word) > 1 and not tokenizer.is_weak(word)}
-        prefix = "not " if denials(plain) else ""
-        pieces |= {prefix + word for word in telling | set(plain).intersection(_QUALIFYING_WORDS.split())}
-    return pieces
-
-
-def _ordered_names(text: str) -> set[tuple[str, str]]:
-    """Return the pairs of names that stand in this order in a sentence."""
-    pairs: set[tuple[str, str]] = set()
-    for sentence in re.split(_SENTENCE_END, text):
-        names = list(dict.fromkeys(re.findall(_CAPITALIZED_NAME, sentence)))[:MAX_ORDERED_NAMES]
-        pairs.update(combinations(names, 2))
-    return pairs
-
-
-def _whole(text: str | Memory) -> str:
-    """Return all that a memory says to a reader."""
-    if isinstance(text, str):
-        return text
-    return "\n".join((text.name, text.description, text.body, *text.citations))
