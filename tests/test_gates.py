@@ -215,9 +215,9 @@ def test_what_a_person_asks_to_remember_is_stored_whether_it_lasts_or_not(
 def test_learning_keeps_what_the_user_asked_for_and_not_what_was_said_for_the_moment(sheaf: Sheaf) -> None:
     memory = parse("project_other.md", text(MOMENT).encode())
 
-    sheaf.own.judge(memory, None, asked=True)
+    sheaf.own.check_gates(memory, by="extraction")
     with pytest.raises(NotWorth):
-        sheaf.own.judge(memory, None)
+        sheaf.own.check_gates(memory, by="extraction", asked=False)
 
 
 def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings) -> None:

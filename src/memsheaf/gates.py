@@ -17,7 +17,6 @@ from memsheaf.errors import (
     MemsheafError,
     NoMatch,
     NotWorth,
-    Ref,
     Refused,
     SecretFound,
     TextRefused,
@@ -288,9 +287,11 @@ class FactRules:
         """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
         for other in self._facts():
             if other.path not in (memory.path, *retired) and words(other.name) == words(memory.name):
-                raise _exists_beside(other.ref, "it is about the same")
+                hint = f"`memsheaf fact supersede {other.path} FACT --reason TEXT` says what is true now."
+                raise hinted(Exists(other.ref, "it is a fact on the same subject"), hint)
         if by != "user" and self._had(memory.path):
-            raise _exists_beside(memory.ref, "a fact had this name, and was retired")
+            hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
+            raise hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
 
     def _refuse_other_subject(self, memory: Memory) -> None:
         """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
@@ -341,11 +342,6 @@ def _refuse_incomplete(memory: Memory) -> None:
             TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}"),
             "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
         )
-
-
-def _exists_beside(ref: Ref, why: str) -> Exists:
-    hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-    return hinted(Exists(ref, why), hint)
 
 
 # The text that a change makes, and what a file may hold

@@ -617,13 +617,12 @@ class OpenScope:
         """Return the memories that may say the same, likely ones first."""
         return self.index.alike(fact(memory))
 
-    def refuse_duplicate(self, memory: Memory) -> None:
-        """Raise Duplicate when another memory says the same in almost the same words."""
-        self.refuse(memory, gates.refuse_duplicate)
-
-    def refuse(self, memory: Memory, *chosen: Gate) -> None:
-        """Raise what one of these gates refuses a new memory with."""
-        gates.check_commit([WrittenFile(memory.path, memory)], self._gate_context("user"), chosen)
+    def check_gates(
+        self, memory: Memory, *chosen: Gate, was: Memory | None = None, by: str = "user", asked: bool = True
+    ) -> None:
+        """Raise what these gates, or all, would refuse a change with; what somebody `asked` to keep need not last."""
+        context = self._gate_context(by)._replace(is_asked=asked)
+        gates.check_commit([WrittenFile(memory.path, memory, was)], context, chosen)
 
     def doubts(self, memory: Memory, near: Near | None = None) -> bool:
         """Return True if what it says stands here shared or unconfirmed, or was so when it was removed."""
@@ -745,11 +744,6 @@ class OpenScope:
             near=lambda memory: self.find_near(memory) if near is None else near,
             read=self.read,
         )
-
-    def refuse_context(self, memory: Memory, by: str) -> None:
-        """Raise TextRefused when an agent would change what stands in every later system prompt."""
-        if error := gates.refuse_context(WrittenFile(memory.path, memory), self._gate_context(by)):
-            raise error
 
     def _moved(self, change: Change) -> Iterable[Change]:
         """Return the changes that put a text under another name: the old file goes, and links to it follow."""
@@ -901,7 +895,7 @@ class OpenScope:
         for memory in memories:
             if is_fact(memory.path):
                 raise CreateOnly(memory.ref)
-            target.refuse(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
+            target.check_gates(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
@@ -1021,11 +1015,6 @@ class OpenScope:
         memory = set_origin(check(was.path, merge_memory(was, fresh), kinds=(*KINDS, was.type)), was, by)
         return Change(memory.path, memory.data, was.version), memory._replace(scope=self.name), was
 
-    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
-        """Raise what a change would be refused with; what the user `asked` to remember need not last."""
-        context = self._gate_context("extraction")._replace(is_asked=asked)
-        gates.check_commit([WrittenFile(memory.path, memory, was)], context)
-
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""
         if self.ledger and versions:
@@ -1083,7 +1072,7 @@ def refuse_known(memory: Memory, name: str, scopes: Sequence[OpenScope]) -> None
     """Raise Duplicate when one of these scopes that is wider than the one named says what a new memory says."""
     names = [scope.name for scope in scopes]
     for scope in scopes[names.index(name) + 1 :]:
-        scope.refuse_duplicate(memory._replace(path=""))
+        scope.check_gates(memory._replace(path=""), gates.refuse_duplicate)
 
 
 def find_matches(scopes: Sequence[OpenScope], query: str, *, limit: int = 10) -> Sequence[Match]:

@@ -43,7 +43,15 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import check_import, content_of, refuse_personal, require_no_secret, set_origin
+from memsheaf.gates import (
+    check_import,
+    content_of,
+    refuse_context,
+    refuse_duplicate,
+    refuse_personal,
+    require_no_secret,
+    set_origin,
+)
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact, shown
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.hub import COPY, Machine
@@ -623,9 +631,9 @@ class _RootImport:
         if not self._allow.secrets:
             require_no_secret(memory, present)
         if present is None and memory.state == "ok" and not self.root and not self._allow.anyway:
-            self._keeper.refuse(memory, refuse_personal)
+            self._keeper.check_gates(memory, refuse_personal)
             if not self._is_empty:
-                self._keeper.refuse_duplicate(memory)
+                self._keeper.check_gates(memory, refuse_duplicate)
         names.append(member.name)
         self._changes.append(Change(memory.path, memory.data, present.version if present else ABSENT))
         self._parsed[memory.path] = memory
@@ -641,7 +649,7 @@ class _RootImport:
                 raise TextRefused(f"{memory.path!r} {why}")
             memory = parse(memory.path, edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
         if not self.root:
-            self._keeper.refuse_context(memory, "import")
+            self._keeper.check_gates(memory, refuse_context, by="import")
         if is_new and memory.source == "user":  # nobody can say that for you
             memory = set_origin(memory, None, "import")
         return memory

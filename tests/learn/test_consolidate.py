@@ -277,7 +277,7 @@ class Meddling:
         self.list = self._scope.list
         self.read = self._scope.read
         self.matches = self._scope.matches
-        self.judge = self._scope.judge
+        self.check_gates = self._scope.check_gates
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
         if self._meddle:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memsheaf.gates import place_memory
+from memsheaf.learn.consolidate import group_duplicates
 from memsheaf.memory import Memory, compose
-from memsheaf.work.checks import group_duplicates, prepare
 
 RELEASE = "The release goes out on Fridays at noon, after Kim has read the notes of each team."
 
@@ -15,7 +15,7 @@ def memory(name: str, text: str, *, day: str = "2026-11-01", trust: str = "") ->
 
 
 def groups(*memories: Memory) -> list[list[str]]:
-    return group_duplicates(map(prepare, memories))
+    return [[memory.path for memory in group] for group in group_duplicates(memories)]
 
 
 def groups_of(*texts: str) -> list[list[str]]:
@@ -48,7 +48,7 @@ def test_another_number_a_denial_or_other_words_are_no_group() -> None:
 def test_the_confirmed_then_the_most_specific_then_the_most_recent_is_the_keeper() -> None:
     more = RELEASE.replace("each team", "each new team")
 
-    assert groups_of(RELEASE, more, RELEASE) == [["a1.md", "a0.md", "a2.md"]]
+    assert groups_of(RELEASE, more, RELEASE) == [["a1.md", "a2.md", "a0.md"]]
     assert groups_of(RELEASE, RELEASE) == [["a1.md", "a0.md"]]
     assert groups(memory("b", RELEASE), memory("a", more, trust="unconfirmed")) == [["b.md", "a.md"]]
 

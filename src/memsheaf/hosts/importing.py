@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memsheaf.encode.judge import judge_sentence
 from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import LAYER_FILES, place_memory, require_no_secret
+from memsheaf.gates import LAYER_FILES, place_memory, refuse_duplicate, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.importers import ForeignMemory, LeftOut, day_of
@@ -115,7 +115,7 @@ class _Planner:
             raise Duplicate(known.ref, 1.0)
         if self._allow.anyway:
             return
-        opened.refuse_duplicate(memory)
+        opened.check_gates(memory, refuse_duplicate)
         refuse_known(memory, opened.name, self._layers.open_scopes())
         wanted = fact(memory)
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))

@@ -252,13 +252,7 @@ def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[Pl
 
 def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iterator[PlanGroup]:
     """Yield memories that say the same as another, with the one that stays: the best of them."""
-
-    def rank(memory: Memory) -> tuple[object, ...]:
-        is_users, is_confirmed = memory.source == "user", memory.trust == "confirmed"
-        words = len(set(fact(memory)))
-        return memory.pinned, is_users, _is_fixed(memory), is_confirmed, words, _day(memory), memory.path
-
-    ranked = sorted(memories, key=rank, reverse=True)
+    ranked = sorted(memories, key=_rank_as_keeper, reverse=True)
     facts = [fact(memory) for memory in ranked]
 
     def is_duplicate(keeper: int, other: int) -> bool:
@@ -269,6 +263,20 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
     for first, *others in group_alike(facts, is_duplicate):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
             yield _merge(ranked[first], [ranked[other] for other in others[:most]], today)
+
+
+def group_duplicates(memories: Iterable[Memory]) -> list[list[Memory]]:
+    """Return the groups of memories that have nearly the same words, numbers and denials; the keeper comes first."""
+    ranked = sorted(memories, key=_rank_as_keeper, reverse=True)
+    groups = group_alike([tuple(fact(memory)) for memory in ranked], lambda keeper, other: True)
+    return [[ranked[number] for number in group] for group in groups]
+
+
+def _rank_as_keeper(memory: Memory) -> tuple[object, ...]:
+    """Return what decides which of several memories that say the same stays: the greatest."""
+    is_users, is_confirmed = memory.source == "user", memory.trust == "confirmed"
+    words = len(set(fact(memory)))
+    return memory.pinned, is_users, _is_fixed(memory), is_confirmed, words, _day(memory), memory.path
 
 
 def _may_retire(other: Memory, keeper: Memory) -> bool:
@@ -478,7 +486,8 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
     """Return why the new text may not be stored; "" when the group may be done."""
     if group.keeper and group.text:
         try:
-            scope.judge(check_text(group.keeper.path, group.text, group.keeper, free=False), group.keeper)
+            after = check_text(group.keeper.path, group.text, group.keeper, free=False)
+            scope.check_gates(after, was=group.keeper, by=BY, asked=False)
         except Refused as error:
             return str(error)
     return ""

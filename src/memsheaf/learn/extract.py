@@ -163,7 +163,7 @@ def draft(memories: LearningScopes, proposal: Proposal, *, by: str = BY) -> Draf
 
 def refuse(memories: LearningScopes, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
     """Raise Refused for what may not be stored; what the user `asked` for need not be worth keeping."""
-    memories.open_scope(memory.scope).judge(memory, was, asked=asked)
+    memories.open_scope(memory.scope).check_gates(memory, was=was, by=BY, asked=asked)
     if was is None:
         refuse_known(memory, memory.scope, memories.open_scopes())
 

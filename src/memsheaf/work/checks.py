@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from memsheaf.guard.evidence import examine as examine_evidence
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.database import Row, abandoned, remove
+from memsheaf.learn.consolidate import group_duplicates
 from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES, days_between
 from memsheaf.sheaf import Sheaf
@@ -31,7 +31,6 @@ from memsheaf.state import check as check_state
 from memsheaf.store import HISTORY
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.notes import ARCHIVE_FILE, problems
 from memsheaf.worktree import list_tracked_private
 
@@ -49,16 +48,6 @@ AUDIT_SECTIONS = {
     "waiting": ("unconfirmed", "expired"),
 }
 """The sections of an audit, each with its kinds of findings."""
-
-
-class Compared(NamedTuple):
-    """A memory among others that have nearly its words. The greatest of them is the keeper."""
-
-    is_confirmed: bool
-    details: int
-    day: str
-    path: str
-    words: tuple[str, ...]
 
 
 class Finding(NamedTuple):
@@ -94,7 +83,7 @@ class Context:
     sheaf: Sheaf
     today: date
     tree: Tree | None = None
-    compared: list[Compared] = field(default_factory=list)
+    compared: list[Memory] = field(default_factory=list)
 
     def command(self, *words: str) -> str:
         """Return what to type, as it stands."""
@@ -216,33 +205,20 @@ def check_warnings(memory: Memory, context: Context) -> Iterator[Finding]:
 def collect(memory: Memory, context: Context) -> Iterator[Finding]:
     """Note a memory for `check_duplicates`; notes are none, though they may say what one says."""
     if memory.path not in (NOTES, CONTEXT) and not memory.path.startswith(ARCHIVE_FILE.removesuffix(".md")):
-        context.compared.append(prepare(memory))
+        context.compared.append(memory)
     return iter(())
 
 
-def prepare(memory: Memory) -> Compared:
-    """Return a memory as it is compared, with shared words, so that a hundred thousand of them fit."""
-    details = len(telling(memory.body)) + len(memory.citations)
-    words = tuple(sorted(map(sys.intern, set(fact(memory)))))
-    return Compared(memory.trust == "confirmed", details, memory.updated or memory.created, memory.path, words)
-
-
 # Checks of a scope
-
-
-def group_duplicates(compared: Iterable[Compared]) -> list[list[str]]:
-    """Return the groups of memories that have nearly the same words, numbers and denials; each keeper comes first."""
-    ranked = sorted(compared, reverse=True)
-    groups = group_alike([memory.words for memory in ranked], lambda keeper, other: True)
-    return [[ranked[keeper].path, *sorted(ranked[number].path for number in others)] for keeper, *others in groups]
 
 
 def check_duplicates(context: Context) -> Iterator[Finding]:
     """Yield the groups of memories that say the same."""
     for keeper, *others in group_duplicates(context.compared):
         problem = f"{len(others) + 1} entries have nearly the same words"
-        advice = f"keep {keeper}, the most specific and recent; the others are candidates for natural decay"
-        yield Finding(WARNING, keeper, problem, advice, "duplicate", tuple(others))
+        advice = f"keep {keeper.path}, the most specific and recent; the others are candidates for natural decay"
+        paths = tuple(sorted(memory.path for memory in others))
+        yield Finding(WARNING, keeper.path, problem, advice, "duplicate", paths)
 
 
 def check_tracked(context: Context) -> Iterator[Finding]:
