@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import ABSENT, Settings, Sheaf, Tools
+from memsheaf import Settings, Sheaf, Tools
 from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
+from memsheaf.gates import WrittenFile
 from memsheaf.memory import Allow, parse
-from memsheaf.store import Change
 from memsheaf.transfer import erase, export, take_in
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
@@ -44,8 +44,8 @@ def by_put(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 
 def by_many(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
-    change = Change("project_other.md", text(body).encode(), ABSENT)
-    return sheaf.own.change_many([change], "test", by="consolidation").id
+    file = WrittenFile("project_other.md", parse("project_other.md", text(body).encode()))
+    return sheaf.own.change_many([file], "test", by="consolidation").id
 
 
 def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:

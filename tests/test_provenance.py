@@ -10,9 +10,9 @@ import pytest
 from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.config import Settings, load
 from memsheaf.errors import Refused, TextRefused
-from memsheaf.memory import Allow, parse
+from memsheaf.gates import WrittenFile
+from memsheaf.memory import Allow, Memory, parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.text.similarity import fact
 from memsheaf.tools import Tools
 from memsheaf.transfer import take_in
@@ -43,12 +43,16 @@ def rule(sheaf: Sheaf, text: str = "Never force-push to main.") -> str:
     return path
 
 
+def written(path: str, text: str, was: Memory | None = None) -> WrittenFile:
+    return WrittenFile(path, parse(path, text.encode()), was)
+
+
 @pytest.mark.parametrize("door", ["library", "many", "tool", "anthropic", "import"])
 def test_a_text_cannot_say_that_it_is_the_users_own(door: str, sheaf: Sheaf, tmp_path: Path) -> None:
     if door == "library":
         sheaf.put("user_deploys.md", CLAIMED)
     elif door == "many":
-        sheaf.own.change_many([Change("user_deploys.md", CLAIMED.encode(), ABSENT)], "w", by="agent")
+        sheaf.own.change_many([written("user_deploys.md", CLAIMED)], "w", by="agent")
     elif door == "tool":
         Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": CLAIMED})
     elif door == "anthropic":
@@ -70,7 +74,7 @@ def test_a_text_can_say_that_nobody_vouches_for_it(door: str, sheaf: Sheaf, tmp_
     if door == "library":
         sheaf.put("user_deploys.md", doubted)
     elif door == "many":
-        sheaf.own.change_many([Change("user_deploys.md", doubted.encode(), ABSENT)], "w", by="agent")
+        sheaf.own.change_many([written("user_deploys.md", doubted)], "w", by="agent")
     elif door == "tool":
         Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": doubted})
     elif door == "anthropic":
@@ -94,7 +98,7 @@ def test_a_doubt_is_not_lifted_by_rewriting_the_header(sheaf: Sheaf) -> None:
     files.call({"command": "str_replace", "path": "/memories/user_deploys.md", "old_str": old, "new_str": new})
     assert sheaf.read("user_deploys.md").trust == "unconfirmed"
     found = sheaf.read("user_deploys.md")
-    sheaf.own.change_many([Change(found.path, CLAIMED.encode(), found.version)], "w", by="agent")
+    sheaf.own.change_many([written(found.path, CLAIMED, found)], "w", by="agent")
     assert sheaf.read("user_deploys.md").trust == "unconfirmed"
 
 
@@ -115,7 +119,7 @@ def test_a_change_by_an_agent_to_what_a_person_wrote_is_shown_as_such(door: str,
     elif door == "put":
         sheaf.put(path, text, expect=found.version)
     else:
-        sheaf.own.change_many([Change(path, text.encode(), found.version)], "w", by="agent")
+        sheaf.own.change_many([written(path, text, found)], "w", by="agent")
 
     memory = sheaf.read(path)
     assert "Always" in memory.text
@@ -231,7 +235,7 @@ def test_no_other_door_of_an_agent_writes_it_either(sheaf: Sheaf, tmp_path: Path
     with pytest.raises(TextRefused):
         sheaf.put("CONTEXT.md", text, free=True)
     with pytest.raises(Refused):
-        sheaf.own.change_many([Change("CONTEXT.md", text.encode(), ABSENT)], "w", by="extraction")
+        sheaf.own.change_many([written("CONTEXT.md", text)], "w", by="extraction")
     with pytest.raises(Refused):
         files.call({"command": "create", "path": "/memories/CONTEXT.md", "file_text": text})
     files.call({"command": "create", "path": "/memories/other.md", "file_text": text})

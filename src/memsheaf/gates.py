@@ -37,11 +37,22 @@ Find = Callable[[str], Memory | None]
 
 
 class WrittenFile(NamedTuple):
-    """One file of a commit: the memory after it and the one before, each None where there is none."""
+    """One file of a commit: the memory after it and the one before, each None where there is none.
+
+    Where that one was at another path, it moves.
+    """
 
     path: str
     memory: Memory | None
     was: Memory | None = None
+
+    @property
+    def change(self) -> Change:
+        """The change that the store makes, provided that the memory before is still there."""
+        data = self.memory.data if self.memory else None
+        if self.was is None:
+            return Change(self.path, data, ABSENT)
+        return Change(self.path, data, self.was.version, self.was.path if self.was.path != self.path else "")
 
 
 class GateContext(NamedTuple):
@@ -252,36 +263,31 @@ class FactRules:
         self._facts = facts
         self._had = had
 
-    def add_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
-        """Return the changes with the removal of each fact that a new one supersedes.
+    def add_retired(self, files: Sequence[WrittenFile], by: str) -> list[WrittenFile]:
+        """Return the files of a commit with the removal of each fact that a new one supersedes.
 
         Raises:
             CreateOnly, TextRefused, Exists: they break a rule.
         """
-        new = [
-            made[change.path]
-            for change in changes
-            if change.expect == ABSENT and change.path in made and is_fact(change.path)
-        ]
+        new = [file.memory for file in files if file.memory and file.was is None and is_fact(file.path)]
         retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
         for memory in new:
             _refuse_incomplete(memory)
             self._refuse_twin(memory, retired, by)
             if by != "user":
                 self._refuse_other_subject(memory)
-        for change in changes:
-            if not is_fact(change.path) or change.expect == ABSENT:
+        for file in files:
+            if file.was is None or not is_fact(file.path):
                 continue
-            present = self._find(change.path)
-            if change.data is None:
-                is_refused = by != "user" and change.path not in retired
+            if file.memory is None:
+                is_refused = by != "user" and file.path not in retired
             else:
-                is_refused = present is not None and content_of(made[change.path]) != content_of(present)
+                is_refused = content_of(file.memory) != content_of(file.was)
             if is_refused:
-                raise CreateOnly(present.ref if present else change.path)
-        given = {change.path for change in changes}
+                raise CreateOnly(file.was.ref)
+        given = {file.path for file in files}
         replaced = filter(None, map(self._find, sorted(retired - given)))
-        return [*changes, *(Change(memory.path, None, memory.version) for memory in replaced)]
+        return [*files, *(WrittenFile(memory.path, None, memory) for memory in replaced)]
 
     def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
         """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, takewhile
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf import gates
@@ -651,7 +650,6 @@ class OpenScope:
     def store_one(
         self,
         memory: Memory,
-        expect: Version,
         why: str,
         *,
         was: Memory | None = None,
@@ -672,26 +670,21 @@ class OpenScope:
                 elsewhere = memory._replace(path="")
                 if self.doubts(memory, near) or any(other.doubts(elsewhere) for other in others):
                     memory = self.parse(memory.path, edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
-        moves = was.path if was and was.path != memory.path else ""
-        change = Change(memory.path, memory.data, expect, moves)
-        before = {memory.path: was} if was else {}
-        self.commit([change], why, parsed={memory.path: memory}, was=before, alone=alone, allow=allow, near=near)
+        self.commit([WrittenFile(memory.path, memory, was)], why, alone=alone, allow=allow, near=near)
         return memory
 
     def commit(
         self,
-        changes: Sequence[Change],
+        files: Sequence[WrittenFile],
         why: str,
         *,
         by: str = "",
-        parsed: Mapping[str, Memory] = MappingProxyType({}),
-        was: Mapping[str, Memory] = MappingProxyType({}),
         alone: bool = False,
         allow: Allow = STRICT,
         rewriting: bool = False,
         near: Near | None = None,
     ) -> Commit:
-        """Make changes, all or none; `alone` when none of their paths can be the same file as another one.
+        """Write files, all or none; `alone` when none of their paths can be the same file as another one.
 
         Every change of ours passes here, and so every gate, unless `allow` says otherwise. A fact is not edited,
         unless an older text of it comes back by `rewriting`; it is retired by the one that supersedes it. Those that
@@ -699,32 +692,30 @@ class OpenScope:
         """
         self.require_writable()
         by = by or self.by
-        made: dict[str, Memory] = {}
-        for change in changes:
-            check_path(change.path)  # a store keeps more than memories
-            if change.data is not None:
-                made[change.path] = parsed.get(change.path) or self.parse(change.path, change.data)
+        for file in files:
+            check_path(file.path)  # a store keeps more than memories
         context = self._gate_context(by, allow=allow, why=why, near=near)
         self.index.ready()
-        if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
+        if present := [file.was.path for file in files if file.was]:
             self.index.notice(present)
-        if any(is_fact(change.path) for change in changes) and not rewriting and by != "import":
-            changes = self.fact_rules.add_retired(changes, made, by)
+        if any(is_fact(file.path) for file in files) and not rewriting and by != "import":
+            files = self.fact_rules.add_retired(files, by)
         if not alone:
-            self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
-        files = [WrittenFile(change.path, made.get(change.path), was.get(change.path)) for change in changes]
+            self.refuse_twins(file.path for file in files if file.was is None)
         gates.check_commit(files, context)
         only = files[0] if len(files) == 1 else WrittenFile("", None)
         self.require_person(by, only.memory, only.was)
+        changes = [file.change for file in files]
         every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
         try:
             commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
             error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
             raise
-        self.index.follow(commit, parsed)
+        memories = {file.path: file.memory for file in files if file.memory}
+        self.index.follow(commit, memories)
         if rewriting or context.is_asked:  # what is learned in spite of a tombstone was asked for
-            self.store.unbury(map(fact, made.values()))
+            self.store.unbury(map(fact, memories.values()))
         if not rewriting:  # an older text is what it was when it was here
             self.record_trust(commit)
         return commit
@@ -768,23 +759,21 @@ class OpenScope:
             if self._is_person(commit.by) or all(ledger.knows(step.path, step.before) for step in replaced):
                 ledger.add(list_versions([commit]))
 
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
+    def change_many(self, files: Sequence[WrittenFile], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
         """Change several memories as one commit, all or none; `by` says through which channel.
 
         Raises:
-            Changed: one of them is not at the version that was expected.
+            Changed: one of them is not what it was.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
         by = by or self.by
-        was = {change.path: memory for change in changes if (memory := self.find(change.moves or change.path))}
-        removed = {was[change.path].data for change in changes if change.data is None and change.path in was}
+        removed = {file.was.data for file in files if file.was and file.memory is None}
         vouched_for = []
-        for change in changes:
-            data = change.data
-            if data is not None and data not in removed and change.path not in LAYER_FILES:
-                change = change._replace(data=set_origin(parse(change.path, data), was.get(change.path), by).data)
-            vouched_for.append(change)
-        return self.commit(vouched_for, why, by=by, was=was, allow=allow)
+        for file in files:
+            if file.memory and file.memory.data not in removed and file.path not in LAYER_FILES:
+                file = file._replace(memory=set_origin(file.memory, file.was, by))
+            vouched_for.append(file)
+        return self.commit(vouched_for, why, by=by, allow=allow)
 
     # Changing several memories at once, each at the version that is named; "" stands for any
 
@@ -833,16 +822,13 @@ class OpenScope:
     ) -> Commit | None:
         """Set fields in the headers of memories, as one commit; their dates stay."""
         self.require_writable()
-        changes = []
+        files = []
         for memory in memories:
             changed = check_text(memory.path, edit_text(memory.text, fields=fields), memory, free=False)
             if by != "user":
                 changed = set_origin(changed, memory, by)
-            changes.append(Change(memory.path, changed.data, memory.version))
-        if not changes:
-            return None
-        was = {memory.path: memory for memory in memories}
-        return self.commit(changes, f"{verb} {_subject(memories)}{also}", by=by, was=was)
+            files.append(WrittenFile(memory.path, changed, memory))
+        return self.commit(files, f"{verb} {_subject(memories)}{also}", by=by) if files else None
 
     def forget(self, wanted: Iterable[tuple[str, Version]], why: str = "", *, also: str = "") -> Commit:
         """Remove memories as one commit; they are not learned again. `also` ends the reason of the commit.
@@ -867,8 +853,8 @@ class OpenScope:
         self.require_person()
         removed = list(memories.values())
         self.bury(removed)  # first: what is there still is not learned twice
-        changes = [Change(memory.path, None, memory.version) for memory in removed]
-        return self.commit(changes, (why or f"forget {_subject(removed)}") + also, was=memories)
+        files = [WrittenFile(memory.path, None, memory) for memory in removed]
+        return self.commit(files, (why or f"forget {_subject(removed)}") + also)
 
     def move(
         self, wanted: Iterable[tuple[str, Version]], target: OpenScope, *, also: str = ""
@@ -891,7 +877,7 @@ class OpenScope:
             return fold(path) in taken or target.find(path) is not None
 
         memories = [self.read_for_change(path, version or None, with_header=True) for path, version in wanted]
-        changes = []
+        copies = []
         for memory in memories:
             if is_fact(memory.path):
                 raise CreateOnly(memory.ref)
@@ -899,10 +885,10 @@ class OpenScope:
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
-            changes.append(Change(path, text.encode(), ABSENT))
+            copies.append(WrittenFile(path, parse(path, text.encode())))
         subject = _subject(memories)
-        added = target.change_many(changes, f"{MOVE}{subject} from {self.name}{also}", allow=Allow(anyway=True))
-        gone = [Change(memory.path, None, memory.version) for memory in memories]
+        added = target.change_many(copies, f"{MOVE}{subject} from {self.name}{also}", allow=Allow(anyway=True))
+        gone = [WrittenFile(memory.path, None, memory) for memory in memories]
         try:
             return added, self.change_many(gone, f"{MOVE}{subject} to {target.name}{also or TOGETHER + added.id}")
         except MemsheafError:
@@ -935,16 +921,16 @@ class OpenScope:
                     raise BadHeader(memory.ref, memory.problem)  # a machine does not rewrite it
                 return memory.text
 
-            changes = []
+            files = []
             for path, text in plan(look).items():
                 was = seen.get(path)
-                data = None if text is None else check_text(path, text, was, free=True).data
-                if data is not None or was is not None:
-                    changes.append(Change(path, data, was.version if was else ABSENT))
-            if not changes:
+                memory = None if text is None else check_text(path, text, was, free=True)
+                if memory or was:
+                    files.append(WrittenFile(path, memory, was))
+            if not files:
                 return None
             try:
-                return self.change_many(changes, why, allow=Allow(anyway=True))
+                return self.change_many(files, why, allow=Allow(anyway=True))
             except Exists as error:
                 raise Changed(error.ref) from None
 
@@ -982,17 +968,17 @@ class OpenScope:
         if present is None and is_fact(path):
             self.fact_rules.refuse_superseded(self.parse(path, data), self.facts())
         self._refuse_secrets_for_hub(path, data)
-        change = Change(path, data, present.version if present else ABSENT)
+        file = WrittenFile(path, self.parse(path, data), present)
         was_here = Allow(secrets=True, anyway=True)
-        return self.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
+        return self.commit([file], f"restore {version[:12]}", allow=was_here, rewriting=True)
 
     def _refuse_secrets_for_hub(self, path: str, data: bytes | None) -> None:
         """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
         if data and self.replica:
             gates.require_no_secret(parse(path, data), self.find(path))
 
-    def draft(self, proposal: Proposal, *, by: str = "extraction") -> tuple[Change, Memory, Memory | None]:
-        """Return the change that a proposal makes, the memory after it, and the one before; nothing is written.
+    def draft(self, proposal: Proposal, *, by: str = "extraction") -> tuple[Memory, Memory | None]:
+        """Return the memory that a proposal makes, and the one that it replaces; nothing is written.
 
         Only what a proposal names is replaced. Raises TextRefused, BadHeader, NotFound.
         """
@@ -1009,11 +995,11 @@ class OpenScope:
                 return bool(self.index.same_file(folder + name))
 
             path = folder + file_name(proposal.kind, proposal.name, is_taken)
-            return Change(path, fresh.data, ABSENT), place_memory(fresh, path)._replace(scope=self.name), was
+            return place_memory(fresh, path)._replace(scope=self.name), was
         if was.state != "ok":
             raise BadHeader(was.ref, was.problem)
         memory = set_origin(check(was.path, merge_memory(was, fresh), kinds=(*KINDS, was.type)), was, by)
-        return Change(memory.path, memory.data, was.version), memory._replace(scope=self.name), was
+        return memory._replace(scope=self.name), was
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""

@@ -711,11 +711,12 @@ class Sheaf:
 
         def store() -> Memory:
             found = scope.find(file) if file else scope.find_name(type, name)
+            if found is None and expect:
+                raise Changed(scope.ref(file))
             if found is None and not file:
-                return self._store_new(scope, fresh, expect or ABSENT, allow, why)
+                return self._store_new(scope, fresh, allow, why)
             if found is None:
-                new = place_memory(fresh, check_path(file))
-                return self._store(scope, new, expect or ABSENT, why, allow=allow)
+                return self._store(scope, place_memory(fresh, check_path(file)), why, allow=allow)
             if not replace:
                 raise Exists(found.ref)
             _refuse_other_spelling(file or found.path, found)
@@ -724,7 +725,7 @@ class Sheaf:
             if expect is not None and expect != found.version:
                 raise Changed(found.ref)
             new = check(found.path, merge_memory(found, fresh) if found.state == "ok" else fresh.text)
-            return self._store(scope, new, found.version, f"replace {name}{also}", was=found, allow=allow)
+            return self._store(scope, new, f"replace {name}{also}", was=found, allow=allow)
 
         return self._retry(scope, store, expect)
 
@@ -751,7 +752,6 @@ class Sheaf:
         self,
         scope: OpenScope,
         memory: Memory,
-        expect: Version,
         why: str,
         *,
         was: Memory | None = None,
@@ -759,9 +759,9 @@ class Sheaf:
         allow: Allow = STRICT,
     ) -> Memory:
         around = self._whole.open_scopes()
-        return scope.store_one(memory, expect, why, was=was, alone=alone, allow=allow, around=around)
+        return scope.store_one(memory, why, was=was, alone=alone, allow=allow, around=around)
 
-    def _store_new(self, scope: OpenScope, fresh: Memory, expect: Version, allow: Allow, why: str) -> Memory:
+    def _store_new(self, scope: OpenScope, fresh: Memory, allow: Allow, why: str) -> Memory:
         """Store a memory under a file name that is free; the index knows which are, the store has the last word.
 
         Raises Changed when somebody has just made that file, or one that bears this very name.
@@ -776,7 +776,7 @@ class Sheaf:
             return bool(others)
 
         memory = place_memory(fresh, file_name(fresh.type, fresh.name, is_taken))
-        return self._store(scope, memory, expect, why, alone=True, allow=allow)
+        return self._store(scope, memory, why, alone=True, allow=allow)
 
     def _retry(self, scope: OpenScope, work: Callable[[], Memory], expect: Version | None) -> Memory:
         """Run a read-modify-write; repeat it when the file changed meanwhile, unless a version was expected."""
@@ -838,7 +838,7 @@ class Sheaf:
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
                 raise CreateOnly(memory.ref)
             changed = update_memory(memory, change(memory, today), today)
-            return self._store(scope, changed, memory.version, why, was=memory, allow=allow)
+            return self._store(scope, changed, why, was=memory, allow=allow)
 
         return self._retry(scope, store, expect)
 
@@ -872,10 +872,11 @@ class Sheaf:
                 raise Exists(found.ref)
             _refuse_other_spelling(path, found)
             scope.refuse_unreadable(found)
+        if expect != (found.version if found else ABSENT):
+            raise Changed(found.ref if found else scope.ref(path))
         text_file = check_text(found.path if found else check_path(path), text, found, free=free)
         memory = with_description(found, text_file)
-        why = why or ("edit" if found else "add")
-        return self._store(scope, memory, expect, why, was=found, allow=allow)
+        return self._store(scope, memory, why or ("edit" if found else "add"), was=found, allow=allow)
 
     def rename(
         self,
@@ -915,7 +916,7 @@ class Sheaf:
             named = edit_text(text or was.text, fields={"name": new_name, "updated": self.today})
             new = place_memory(check_text(was.path, named, was, free=False), target)
             sure = Allow(allow.secrets, anyway=True)
-            return self._store(scope, new, was.version, f"rename {was.name} to {new_name}", was=was, allow=sure)
+            return self._store(scope, new, f"rename {was.name} to {new_name}", was=was, allow=sure)
 
         return self._retry(scope, store, expect)
 

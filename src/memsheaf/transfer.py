@@ -44,6 +44,7 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
+    WrittenFile,
     check_import,
     content_of,
     refuse_context,
@@ -79,7 +80,7 @@ from memsheaf.scope import (
 )
 from memsheaf.state import DATABASE, DATABASE_FILES, State
 from memsheaf.state.trust import TrustLedger
-from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
+from memsheaf.store import ABSENT, HISTORY, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
 from memsheaf.store.folder import FolderStore
@@ -594,8 +595,7 @@ class _RootImport:
             if not keeper.read_only:
                 self._store.recover()
         self._is_empty = False
-        self._changes: list[Change] = []
-        self._parsed: dict[str, Memory] = {}
+        self._files: list[WrittenFile] = []
         self._past: list[Commit] = []
         self._stones: list[Tombstone] = []
 
@@ -635,8 +635,7 @@ class _RootImport:
             if not self._is_empty:
                 self._keeper.check_gates(memory, refuse_duplicate)
         names.append(member.name)
-        self._changes.append(Change(memory.path, memory.data, present.version if present else ABSENT))
-        self._parsed[memory.path] = memory
+        self._files.append(WrittenFile(memory.path, memory, present))
 
     def _mark(self, member: Member, present: Memory | None) -> Memory:
         """Return the memory that a file makes here: unconfirmed if others wrote it, and never the user's own word."""
@@ -667,26 +666,26 @@ class _RootImport:
     def carry_out(self, why: str) -> int:
         """Carry out the plan; return how many steps of the past came along."""
         self._keeper.require_writable()
-        if not self._changes and not self._stones:
+        if not self._files and not self._stones:
             return 0
         commits = 0
         if self._past or self._stones:
-            present = {change.path for change in self._changes}
+            present = {file.path for file in self._files}
             commits = self._store.graft(select_steps(self._past, present, {}), self._stones)
-        own: list[Change] = []
-        others: list[Change] = []
-        for change in self._changes:
-            is_memory = not self.root and change.path.endswith(".md")
-            (own if is_memory else others).append(change)
+        own = [file for file in self._files if self._is_of_scope(file.path)]
+        others = [file.change for file in self._files if not self._is_of_scope(file.path)]
         if own:
-            were_looked_at = Allow(secrets=True, anyway=True)
-            self._keeper.commit(own, why, by="import", parsed=self._parsed, allow=were_looked_at)
+            self._keeper.commit(own, why, by="import", allow=Allow(secrets=True, anyway=True))
         if others:
             self._store.commit(others, by="import", why=why)
         return commits
 
+    def _is_of_scope(self, path: str) -> bool:
+        """Return True for a memory of the scope itself, rather than an event or a file of a root inside it."""
+        return not self.root and path.endswith(".md")
+
     def _find(self, path: str) -> Memory | None:
-        if not self.root and path.endswith(".md"):
+        if self._is_of_scope(path):
             return self._keeper.find(path)
         with suppress(MemsheafError):
             return parse(path, self._store.read(path).data)

@@ -14,6 +14,7 @@ import pytest
 from cases import each_case
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
+from memsheaf.gates import WrittenFile
 from memsheaf.learn import consolidate
 from memsheaf.learn.consolidate import (
     ConsolidationReport,
@@ -279,11 +280,11 @@ class Meddling:
         self.matches = self._scope.matches
         self.check_gates = self._scope.check_gates
 
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+    def change_many(self, files: Sequence[WrittenFile], why: str, *, by: str) -> Commit:
         if self._meddle:
             self._meddle()
             self._meddle = None
-        return self._scope.change_many(changes, why, by=by)
+        return self._scope.change_many(files, why, by=by)
 
 
 def meddling(place: Place, meddle: Callable[[], None]) -> OpenScope:

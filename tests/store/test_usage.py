@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
+from memsheaf.gates import WrittenFile
 from memsheaf.index.database import database_for
+from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.tools import Tools
 from memsheaf.transfer import erase
 
@@ -56,8 +57,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
             f"---\nname: Fact {number:03}\ndescription: d\ntype: user\nupdated: {day}\n---\ntext\n"
             for number, day in enumerate(days)
         ]
-        changes = [Change(f"user_fact-{number:03}.md", text.encode(), ABSENT) for number, text in enumerate(texts)]
-        sheaf.own.change_many(changes, "one a day", by="user")
+        files = {f"user_fact-{number:03}.md": text.encode() for number, text in enumerate(texts)}
+        written = [WrittenFile(path, parse(path, data)) for path, data in files.items()]
+        sheaf.own.change_many(written, "one a day", by="user")
     return settings.home
 
 

@@ -39,7 +39,7 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.gates import LAYER_FILES, check_text, replace_piece, require_no_secret, update_memory
+from memsheaf.gates import LAYER_FILES, WrittenFile, check_text, replace_piece, require_no_secret, update_memory
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
@@ -48,7 +48,6 @@ from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import describe_failure, shorten
 from memsheaf.work.notes import problems
@@ -291,16 +290,16 @@ class MemoryFiles:
             raise Refused(f"{new_path} is inside of {old_path}; a folder cannot be moved into itself")
         if not memory:
             self._refuse_folder(new)
-        changes: list[Change] = []
+        files: list[WrittenFile] = []
         try:
             for moved, target in moves:
                 path = check_path(target)
                 self._refuse_removal(moved)
                 self._refuse_managed(path, moved.text)
                 require_no_secret(check_text(path, moved.text, moved, free=moved.state == "free"), moved)
-                changes += [Change(moved.path, None, moved.version), Change(path, moved.data, ABSENT)]
+                files += [WrittenFile(moved.path, None, moved), WrittenFile(path, moved._replace(path=path))]
             # these were checked above, and their texts were kept before
-            self.sheaf.own.change_many(changes, f"rename {old} to {new}", allow=Allow(secrets=True, anyway=True))
+            self.sheaf.own.change_many(files, f"rename {old} to {new}", allow=Allow(secrets=True, anyway=True))
         except Exists as error:
             raise Refused(f"The destination {new_path} already exists as {ROOT}/{to_name(error.path)}") from error
         return f"Successfully renamed {old_path} to {new_path}"
@@ -376,7 +375,7 @@ class MemoryFiles:
     def _forget(self, memories: Sequence[Memory], why: str, *, by: str) -> None:
         if not self.sheaf.read_only:
             self.sheaf.own.bury(memories)
-        self.sheaf.own.change_many([Change(memory.path, None, memory.version) for memory in memories], why, by=by)
+        self.sheaf.own.change_many([WrittenFile(memory.path, None, memory) for memory in memories], why, by=by)
 
     def _refuse_removal(self, memory: Memory) -> None:
         """Raise what stands against moving or forgetting a file, unless the user does it."""

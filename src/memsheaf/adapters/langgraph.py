@@ -33,13 +33,13 @@ from typing import Any, NamedTuple
 from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edit_text, join
+from memsheaf.gates import WrittenFile
 from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
 from memsheaf.limits import retry
 from memsheaf.memory import KINDS, MAX_MEMORY_BYTES, Allow, Memory, check, is_conflict_copy, parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import one_line
 
 try:
@@ -213,14 +213,14 @@ class MemsheafStore(BaseStore):
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def _store(self, puts: Iterable[PutOp]) -> None:
-        changes = [change for op in puts if (change := self._plan(op))]
-        if changes:
-            self._sheaf.own.change_many(changes, "langgraph: put", allow=Allow(anyway=True))
-        for change in changes:
-            self._cache.pop(change.path, None)
+        files = [file for op in puts if (file := self._plan(op))]
+        if files:
+            self._sheaf.own.change_many(files, "langgraph: put", allow=Allow(anyway=True))
+        for file in files:
+            self._cache.pop(file.path, None)
 
-    def _plan(self, op: PutOp) -> Change | None:
-        """Return the change that stores or forgets an item; None when there is nothing to forget."""
+    def _plan(self, op: PutOp) -> WrittenFile | None:
+        """Return the file that stores or forgets an item; None when there is nothing to forget."""
         namespace = tuple(op.namespace)
         memory, item = self._find(namespace, op.key)
         if op.value is None:
@@ -228,7 +228,7 @@ class MemsheafStore(BaseStore):
                 return None
             if memory.has_known_type:
                 self._sheaf.own.bury([memory])  # so that it is not learned again
-            return Change(memory.path, None, memory.version)
+            return WrittenFile(memory.path, None, memory)
         now = self._now()
         created = item.created if item and self._is_live(item) else now
         new = StoredItem(
@@ -239,7 +239,7 @@ class MemsheafStore(BaseStore):
         before = "\n".join(_texts(item.value if item else {}))
         for secret in new_secrets("\n".join(_texts(new.value)), before):
             raise SecretFound(secret.kind, "the value")
-        return Change(file.path, file.data, memory.version if memory else ABSENT)
+        return WrittenFile(file.path, file, memory)
 
 
 def _to_langgraph(item: StoredItem) -> dict[str, Any]:

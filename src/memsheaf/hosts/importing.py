@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memsheaf.encode.judge import judge_sentence
 from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import LAYER_FILES, place_memory, refuse_duplicate, require_no_secret
+from memsheaf.gates import LAYER_FILES, WrittenFile, place_memory, refuse_duplicate, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.importers import ForeignMemory, LeftOut, day_of
@@ -23,7 +23,7 @@ from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_
 from memsheaf.open_scope import TOGETHER, OpenScope, choose_scope, refuse_known
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.store import Commit
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.text.similarity import MIN_SHARED_TRACES, SAME, alike, fact, traces
@@ -70,12 +70,10 @@ def carry_out(layers: Sheaf, plan: ImportPlan, *, allow: Allow = STRICT) -> Sequ
     """
     made: list[Commit] = []
     for scope in dict.fromkeys(scope for scope, _ in plan.memories):
-        changes = [Change(memory.path, memory.data, ABSENT) for each, memory in plan.memories if each == scope]
+        files = [WrittenFile(memory.path, memory) for each, memory in plan.memories if each == scope]
         why = f"import from {plan.what}" + (f"{TOGETHER}{made[0].id}" if made else "")
         were_looked_at = Allow(secrets=allow.secrets, anyway=True)
-        made.append(
-            layers.open_scope(scope).change_many(changes, why, by=f"import:{plan.what}", allow=were_looked_at)
-        )
+        made.append(layers.open_scope(scope).change_many(files, why, by=f"import:{plan.what}", allow=were_looked_at))
     return made
 
 

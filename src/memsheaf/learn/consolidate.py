@@ -25,7 +25,7 @@ from typing import NamedTuple
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import check_text
+from memsheaf.gates import WrittenFile, check_text
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import IN_MEMORY, connect, writing
@@ -38,7 +38,6 @@ from memsheaf.open_scope import OpenScope, diff
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.state import State
-from memsheaf.store import Change
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, telling
@@ -65,15 +64,15 @@ class PlanGroup(NamedTuple):
     @property
     def paths(self) -> list[str]:
         """Return the paths of all its memories, the keeper first."""
-        return [change.path for change in self.changes()]
+        return [file.path for file in self.files()]
 
-    def changes(self) -> list[Change]:
+    def files(self) -> list[WrittenFile]:
         """Return what to commit. A keeper that stays as it is takes part, so that it must still be what was read."""
-        changes = [Change(memory.path, None, memory.version) for memory in self.retired]
-        if self.keeper:
-            data = self.text.encode() or self.keeper.data
-            changes.insert(0, Change(self.keeper.path, data, self.keeper.version))
-        return changes
+        files = [WrittenFile(memory.path, None, memory) for memory in self.retired]
+        if keeper := self.keeper:
+            after = parse(keeper.path, self.text.encode()) if self.text else keeper
+            files.insert(0, WrittenFile(keeper.path, after, keeper))
+        return files
 
     def diff(self) -> str:
         """Show what it changes, line by line."""
@@ -197,9 +196,9 @@ def _commit(report: ConsolidationReport, scope: OpenScope) -> None:
     while report.groups:
         counts = Counter(ACTIONS[group.action] for group in report.groups)
         why = "consolidate: " + ", ".join(f"{count} {action}" for action, count in counts.items())
-        changes = [change for group in report.groups for change in group.changes()]
+        files = [file for group in report.groups for file in group.files()]
         try:
-            report.commit = scope.change_many(changes, why, by=BY).id
+            report.commit = scope.change_many(files, why, by=BY).id
             return
         except Changed as error:
             late = [group for group in report.groups if error.path in group.paths]

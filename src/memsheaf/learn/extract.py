@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
 from memsheaf.errors import BadHeader, Duplicate, MemsheafError, ModelFailed, NotFound, Ref, Refused
+from memsheaf.gates import WrittenFile
 from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
@@ -24,7 +25,7 @@ from memsheaf.memory import KINDS, Memory
 from memsheaf.open_scope import OpenScope, choose_scope, find_matches, refuse_known
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.store import Change, Commit
+from memsheaf.store import Commit
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
 from memsheaf.text.similarity import LIKELY, RELATED, SAME, coverage, fact, numbers, telling, words
@@ -41,7 +42,6 @@ MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
 BY = "extraction"
 
 T = TypeVar("T")
-Draft = tuple[Change, Memory, Memory | None]  # the change that a proposal makes, the memory after it, and before
 
 
 class LearningScopes(Memories, Protocol):
@@ -69,7 +69,7 @@ class LearningScopes(Memories, Protocol):
 class JudgedProposal(NamedTuple):
     """A proposal that was judged: `saved` at `ref`, `queued` under an id, or `dropped`; and why.
 
-    `change` saves it.
+    `file` is what is saved.
     """
 
     proposal: Proposal
@@ -77,7 +77,7 @@ class JudgedProposal(NamedTuple):
     ref: Ref | None = None
     why: str = ""
     id: str = ""
-    change: Change | None = None
+    file: WrittenFile | None = None
 
     @property
     def path(self) -> str:
@@ -151,8 +151,11 @@ def day_of(turn: Turn, today: date) -> date:
         return today
 
 
-def draft(memories: LearningScopes, proposal: Proposal, *, by: str = BY) -> Draft:
-    """Return the change that a proposal makes; nothing is written. Raises TextRefused, BadHeader, NotFound."""
+def draft(memories: LearningScopes, proposal: Proposal, *, by: str = BY) -> tuple[Memory, Memory | None]:
+    """Return the memory that a proposal makes, and the one that it replaces; nothing is written.
+
+    Raises TextRefused, BadHeader, NotFound.
+    """
     name = proposal.scope
     if proposal.replaces:
         name = proposal.replaces.scope or memories.home
@@ -189,7 +192,7 @@ def decide(
         if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
             return None
         _refuse_unsupported(proposal, turns, memories)
-        change, memory, was = draft(memories, proposal)
+        memory, was = draft(memories, proposal)
         refuse(memories, memory, was, asked=proposal.explicit)
         # one other word may be the whole correction
         if was and was.type == memory.type and fact(memory) == fact(was):
@@ -204,7 +207,12 @@ def decide(
         proposal = proposal._replace(replaces=was.ref, version=was.version)
     if why := _review_reason(proposal, was, policy(memory.scope)):
         return JudgedProposal(proposal, "queued", memory.ref, why)
-    return JudgedProposal(proposal, "saved", memory.ref, change=change)
+    return JudgedProposal(proposal, "saved", memory.ref, file=written_file(memory, was))
+
+
+def written_file(memory: Memory, replaced: Memory | None) -> WrittenFile:
+    """Return the file of a commit for a memory in the place of another; a fact is superseded by another file."""
+    return WrittenFile(memory.path, memory, None if replaced and is_fact(replaced.path) else replaced)
 
 
 def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedProposal:

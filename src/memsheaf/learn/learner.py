@@ -30,6 +30,7 @@ from memsheaf.learn.extract import (
     propose,
     refuse,
     time_of,
+    written_file,
 )
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue
@@ -114,7 +115,7 @@ class Learner:
         Raises NotFound, BadHeader, TextRefused.
         """
         waiting = self.queue.get(name)
-        _, memory, was = draft(self._memories, waiting.proposal._replace(trust=""), by="user")
+        memory, was = draft(self._memories, waiting.proposal._replace(trust=""), by="user")
         try:
             refuse(self._memories, memory, was)
         except Refused as error:
@@ -137,12 +138,12 @@ class Learner:
         """
         waiting = self.queue.get(name)
         proposal = waiting.proposal._replace(trust="", content=content or waiting.proposal.content)
-        change, memory, was = draft(self._memories, proposal, by="user")
+        memory, was = draft(self._memories, proposal, by="user")
         if was and proposal.version not in ("", was.version):
             raise Changed(was.ref)
-        before = {change.path: was} if was else {}
         scope = self._memories.open_scope(memory.scope)
-        commit = scope.commit([change], f"approve {memory.name}", by="user", was=before, allow=Allow(anyway=True))
+        file = written_file(memory, was)
+        commit = scope.commit([file], f"approve {memory.name}", by="user", allow=Allow(anyway=True))
         decision = Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
         self.queue.decide(decision)
         return memory
@@ -176,7 +177,7 @@ class Learner:
 
     def _bury(self, proposal: Proposal, *, undo: bool = False) -> None:
         """Record that a person rejected a proposal: it is not learned again; with `undo` it may be."""
-        _, memory, _ = draft(self._memories, proposal._replace(replaces=None))
+        memory, _ = draft(self._memories, proposal._replace(replaces=None))
         self._memories.open_scope(memory.scope).reject(memory, undo=undo)
 
     def _distil(
@@ -223,9 +224,9 @@ class Learner:
             verdict = decide(self._memories, proposal, batch.turns, policy=self._policy, beside=beside)
             if verdict and verdict.outcome == "queued":
                 return verdict._replace(id=self.propose(verdict.proposal, verdict.why))
-            if verdict and verdict.ref and verdict.change:
+            if verdict and verdict.ref and verdict.file:
                 try:
-                    self._memories.open_scope(verdict.ref.scope).change_many([verdict.change], why, by=BY)
+                    self._memories.open_scope(verdict.ref.scope).change_many([verdict.file], why, by=BY)
                 except Exists as error:
                     raise Changed(error.ref) from None
                 except Refused as error:

@@ -12,13 +12,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Changed, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
-from memsheaf.gates import add_dates, place_memory
+from memsheaf.gates import WrittenFile, add_dates, place_memory
 from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, compose
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 
@@ -114,12 +113,13 @@ class Facts:
             supersedes=(old.path,) if old else (),
             reason=fact.reason,
         )
-        changes = [Change(path, memory.data, ABSENT)]
+        memory = place_memory(memory, path)._replace(scope=sheaf.home)
+        files = [WrittenFile(path, memory)]
         if old:
-            changes.append(Change(old.path, None, old.version))
+            files.append(WrittenFile(old.path, None, old))
         why = f"supersede {old.name}" if old else f"fact {memory.name}"
-        self.commit = sheaf.own.change_many(changes, why, by=sheaf.by, allow=allow).id
-        return place_memory(memory, path)._replace(scope=sheaf.home)
+        self.commit = sheaf.own.change_many(files, why, by=sheaf.by, allow=allow).id
+        return memory
 
     def supersede(
         self,

@@ -24,7 +24,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text, split
-from memsheaf.gates import add_dates
+from memsheaf.gates import WrittenFile, add_dates
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
@@ -32,7 +32,6 @@ from memsheaf.open_scope import Look
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label, open_plain
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change
 from memsheaf.text.sections import (
     BYTES_PER_TOKEN,
     SESSION_FILE,
@@ -164,12 +163,13 @@ class SessionNotes:
             memory = self.memory
             if memory.path != SESSION_FILE:
                 raise self._missing()
-            changes = [Change(SESSION_FILE, None, memory.version)]
+            files = [WrittenFile(SESSION_FILE, None, memory)]
             if not is_blank(memory):  # at no moment neither of them is there
-                changes.insert(0, Change(ARCHIVE_FOLDER + SESSION_FILE, memory.data, ABSENT))
+                archived = ARCHIVE_FOLDER + SESSION_FILE
+                files.insert(0, WrittenFile(archived, memory._replace(path=archived)))
             # as it is, whatever is in it: it was here before
             allow = Allow(secrets=True, anyway=True)
-            return self.sheaf.own.change_many(changes, "end the session", by=self.sheaf.by, allow=allow).id
+            return self.sheaf.own.change_many(files, "end the session", by=self.sheaf.by, allow=allow).id
 
         return retry(move, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
