@@ -55,6 +55,11 @@ class WrittenFile(NamedTuple):
         return Change(self.path, data, self.was.version, self.was.path if self.was.path != self.path else "")
 
 
+def written_file(memory: Memory, replaced: Memory | None) -> WrittenFile:
+    """Return the file of a commit for a memory in the place of another; a fact is superseded by another file."""
+    return WrittenFile(memory.path, memory, None if replaced and is_fact(replaced.path) else replaced)
+
+
 class GateContext(NamedTuple):
     """The circumstances of a commit.
 

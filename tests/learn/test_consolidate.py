@@ -260,7 +260,7 @@ def test_a_run_changes_two_or_a_tenth_and_the_next_goes_on(place: Place) -> None
 
     first = place.run()
     assert (first.retired, len(place.files())) == (3, 32)
-    assert "at most 3" in first.dropped[0].why
+    assert "at most 3" in first.dropped[0][1]
 
     place.put(**{f"n{number:02}": text(f"Fact {number}.") for number in range(3, 30)})
     assert (place.run(now=NOW + DAY).retired, len(place.files())) == (3, 29 + 3 - 3)
@@ -303,7 +303,7 @@ def test_a_file_that_changed_meanwhile_drops_only_its_group(place: Place, tmp_pa
     report = run(meddling(place, meddle), state=place.state, now=NOW, apply=True)
 
     assert [group.paths for group in report.groups] == [["d.md", "c.md"]]
-    assert report.dropped[0].why == f"{path.name} was changed meanwhile"
+    assert report.dropped[0][1] == f"{path.name} was changed meanwhile"
     assert sorted(place.files()) == ["a.md", "b.md", "d.md"]
     assert b"A person was here." in path.read_bytes()
 
@@ -522,7 +522,7 @@ def test_what_would_keep_a_stored_question_from_its_answer_is_not_done(place: Pl
         new=text("The crawler runs on MariaDB.", **about, updated="2026-11-09"),
     )
     report = ask(place, old="where is Postgres in use?")
-    assert [group.why for group in report.dropped] == ["'where is Postgres in use?' would no longer find old.md"]
+    assert [why for _, why in report.dropped] == ["'where is Postgres in use?' would no longer find old.md"]
     assert len(place.files()) == 2
 
     report = ask(place, old="which database has the crawler?")

@@ -317,7 +317,7 @@ def test_consolidation_leaves_facts_alone(sheaf: Sheaf, facts: Facts) -> None:
 
     report = sheaf.consolidation.run("none", apply=True)
 
-    for group in (*report.groups, *(one.group for one in report.dropped)):
+    for group in (*report.groups, *(group for group, _ in report.dropped)):
         assert not [memory for memory in group.retired if memory.path.startswith("facts/")]
         assert not (group.text and group.keeper and group.keeper.path.startswith("facts/"))
     assert [memory.version for memory in facts.all()] == before

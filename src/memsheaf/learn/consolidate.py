@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -40,10 +39,19 @@ from memsheaf.recall.inject import CONTEXT
 from memsheaf.state import State
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, telling
+from memsheaf.text.similarity import (
+    RELATED,
+    SAME,
+    alike,
+    fact,
+    group_alike,
+    has_order,
+    sentences,
+    sentences_of,
+    telling,
+)
 
 BY = "consolidation"
-_MARKS_AROUND = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」*_#"
 MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of the memories, and two in any case
 
 Progress = Callable[[int, int], None]
@@ -85,22 +93,15 @@ class PlanGroup(NamedTuple):
 ACTIONS = {"merge": "merged", "dates": "dated", "contradicted": "no longer so", "expired": "expired"}
 
 
-class Dropped(NamedTuple):
-    """A group that is not done, and why."""
-
-    group: PlanGroup
-    why: str
-
-
 @dataclass(slots=True)
 class ConsolidationReport:
-    """The groups that would be done, or were; those that were dropped; and the commit, "" without one.
+    """The groups that would be done, or were; those that were dropped, each with why; the commit, "" without one.
 
     `notes` name problems, such as a model that did not answer.
     """
 
     groups: list[PlanGroup] = field(default_factory=list)
-    dropped: list[Dropped] = field(default_factory=list)
+    dropped: list[tuple[PlanGroup, str]] = field(default_factory=list)
     commit: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -112,7 +113,7 @@ class ConsolidationReport:
     def drop(self, groups: Collection[PlanGroup], why: str) -> None:
         """Leave out groups, and say why."""
         self.groups = [group for group in self.groups if group not in groups]
-        self.dropped += [Dropped(group, why) for group in groups]
+        self.dropped += [(group, why) for group in groups]
 
 
 def run(
@@ -251,23 +252,23 @@ def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[Pl
 
 def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iterator[PlanGroup]:
     """Yield memories that say the same as another, with the one that stays: the best of them."""
-    ranked = sorted(memories, key=_rank_as_keeper, reverse=True)
-    facts = [fact(memory) for memory in ranked]
 
-    def is_duplicate(keeper: int, other: int) -> bool:
-        if alike(facts[keeper], facts[other]) < SAME or not has_order(facts[keeper], facts[other]):
-            return False
-        return _may_retire(ranked[other], ranked[keeper])
+    def may_join(keeper: Memory, other: Memory) -> bool:
+        kept, said = fact(keeper), fact(other)
+        return alike(kept, said) >= SAME and has_order(kept, said) and _may_retire(other, keeper)
 
-    for first, *others in group_alike(facts, is_duplicate):
+    for keeper, *others in group_duplicates(memories, may_join):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
-            yield _merge(ranked[first], [ranked[other] for other in others[:most]], today)
+            yield _merge(keeper, others[:most], today)
 
 
-def group_duplicates(memories: Iterable[Memory]) -> list[list[Memory]]:
+def group_duplicates(
+    memories: Iterable[Memory], may_join: Callable[[Memory, Memory], bool] = lambda keeper, other: True
+) -> list[list[Memory]]:
     """Return the groups of memories that have nearly the same words, numbers and denials; the keeper comes first."""
     ranked = sorted(memories, key=_rank_as_keeper, reverse=True)
-    groups = group_alike([tuple(fact(memory)) for memory in ranked], lambda keeper, other: True)
+    facts = [tuple(fact(memory)) for memory in ranked]
+    groups = group_alike(facts, lambda keeper, other: may_join(ranked[keeper], ranked[other]))
     return [[ranked[number] for number in group] for group in groups]
 
 
@@ -284,7 +285,7 @@ def _may_retire(other: Memory, keeper: Memory) -> bool:
         return False
     if other.trust == keeper.trust and not _is_fixed(keeper):
         return True
-    return (_is_fixed(keeper) or keeper.trust == "confirmed") and _sentences_of(other) <= _sentences_of(keeper)
+    return (_is_fixed(keeper) or keeper.trust == "confirmed") and sentences_of(other) <= sentences_of(keeper)
 
 
 def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
@@ -298,12 +299,12 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
     sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
     end = "\r\n" if "\r\n" in keeper.body else "\n"
     lines = keeper.body.rstrip("\r\n").split(end)
-    said = _sentences_of(keeper)
+    said = sentences_of(keeper)
     for other in sources[1:]:
         for line in (*other.body.splitlines(), other.description, other.name):
-            if not _sentences(line) <= said:
+            if not sentences(line) <= said:
                 lines.append(line.rstrip())
-                said |= _sentences(line)
+                said |= sentences(line)
     citations = dict.fromkeys(place for memory in sources for place in memory.citations)
     fields = {
         "created": min((memory.created for memory in sources if memory.created), default=None),
@@ -314,25 +315,6 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
     }
     text = edit_text(keeper.text, fields=fields, body=end.join(lines) + end)
     return PlanGroup("merge", why, keeper, text, tuple(others))
-
-
-def _sentences_of(memory: Memory) -> set[tuple[str, ...]]:
-    """Return the sentences of all that a memory says."""
-    return _sentences("\n".join((memory.name, memory.description, memory.body, *memory.citations)))
-
-
-def _sentences(text: str) -> set[tuple[str, ...]]:
-    """Return the sentences of a text as they are compared: their words in small letters, without marks around them.
-
-    >>> _sentences("Ask Priya. Never on 1.2!") == _sentences("ask Priya\\n(never on 1.2)")
-    True
-    """
-    sentences = set()
-    for sentence in re.split(r"(?<=[.!?;])\s|[\n。！？；]", text):
-        bare = re.sub(r"^\s*[-*•]\s", "", sentence)
-        words = (word.strip(_MARKS_AROUND).casefold() for word in bare.split())
-        sentences.add(tuple(filter(None, words)))
-    return sentences - {()}
 
 
 def _superseded(sources: Iterable[Memory], retired: Iterable[Memory]) -> list[str]:

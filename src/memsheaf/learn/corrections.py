@@ -21,6 +21,7 @@ from memsheaf.errors import MemsheafError, Ref
 from memsheaf.memory import Memory
 from memsheaf.open_scope import OpenScope, find_matches
 from memsheaf.recall.turns import Proposal
+from memsheaf.store import Commit
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
 from memsheaf.text.similarity import SAME, alike, coverage
@@ -40,17 +41,35 @@ _NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 
-class Memories(Protocol):
-    """The memories that are there; `Sheaf` is one."""
+class LearningScopes(Protocol):
+    """The scope that learns, with those around it; `Sheaf` is one."""
+
+    home: str
+
+    @property
+    def root(self) -> str:
+        """Return the folder of the home scope."""
+
+    def scopes(self) -> Sequence[str]:
+        """Return the names of all scopes."""
+
+    def open_scope(self, name: str) -> OpenScope:
+        """Return one of them."""
 
     def open_scopes(self) -> Sequence[OpenScope]:
-        """Return the scopes that they are in."""
+        """Return all of them."""
 
     def read(self, where: Ref) -> Memory:
         """Return one memory as it is now."""
 
     def label(self, ref: Ref) -> str:
         """Return the name under which a memory is shown."""
+
+    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
+        """Return the commits of all scopes, newest first."""
+
+    def undo(self, commit: str, /) -> object:
+        """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
 class _Candidate(NamedTuple):
@@ -60,7 +79,7 @@ class _Candidate(NamedTuple):
     judged: Replacement
 
 
-def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
+def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
     """Return a proposal with the memory that it replaces, if there is one, or those that it may correct.
 
     A memory that says the same is named as replaced, too; nothing changes with it.
@@ -102,7 +121,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     return proposal._replace(supersedes=tuple(candidate.memory.ref for candidate in likely[:MAX_LINKED]))
 
 
-def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, Any]]:
+def correct_written(target: LearningScopes, proposal: Proposal) -> tuple[Memory | None, dict[str, Any]]:
     """Return the memory that one which an agent writes corrects, if there is one, and how the new one is stored then.
 
     What a person wrote or pinned stays, and the new one names it as superseded. So does what says something else too.

@@ -11,21 +11,20 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from memsheaf.errors import BadHeader, Duplicate, MemsheafError, ModelFailed, NotFound, Ref, Refused
-from memsheaf.gates import WrittenFile
+from memsheaf.gates import WrittenFile, written_file
 from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
+from memsheaf.learn.corrections import LearningScopes, drop_retracted, find_corrected
 from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
-from memsheaf.open_scope import OpenScope, choose_scope, find_matches, refuse_known
+from memsheaf.open_scope import choose_scope, find_matches, refuse_known
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.store import Commit
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
 from memsheaf.text.similarity import LIKELY, RELATED, SAME, coverage, fact, numbers, telling, words
@@ -42,28 +41,6 @@ MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
 BY = "extraction"
 
 T = TypeVar("T")
-
-
-class LearningScopes(Memories, Protocol):
-    """The scope that learns, with those around it; `Sheaf` is one."""
-
-    home: str
-
-    @property
-    def root(self) -> str:
-        """Return the folder of the home scope."""
-
-    def scopes(self) -> Sequence[str]:
-        """Return the names of all scopes."""
-
-    def open_scope(self, name: str) -> OpenScope:
-        """Return one of them."""
-
-    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
-        """Return the commits of all scopes, newest first."""
-
-    def undo(self, commit: str, /) -> object:
-        """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
 class JudgedProposal(NamedTuple):
@@ -107,7 +84,7 @@ def ask_twice(model: Model, question: Question, deadline: float, read: Callable[
 
 
 def propose(
-    memories: Memories, turns: Sequence[Turn], model: Model | None, today: date, *, deadline: float = 60.0
+    memories: LearningScopes, turns: Sequence[Turn], model: Model | None, today: date, *, deadline: float = 60.0
 ) -> list[Proposal]:
     """Return what is worth remembering of some turns of one conversation.
 
@@ -210,12 +187,7 @@ def decide(
     return JudgedProposal(proposal, "saved", memory.ref, file=written_file(memory, was))
 
 
-def written_file(memory: Memory, replaced: Memory | None) -> WrittenFile:
-    """Return the file of a commit for a memory in the place of another; a fact is superseded by another file."""
-    return WrittenFile(memory.path, memory, None if replaced and is_fact(replaced.path) else replaced)
-
-
-def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedProposal:
+def _drop(proposal: Proposal, error: Exception, memories: LearningScopes) -> JudgedProposal:
     """Return a refused proposal. A duplicate that the user asked for is dropped only if it has the same words."""
     why = without_secrets(str(error))
     if not isinstance(error, Duplicate) or not proposal.explicit:
@@ -232,7 +204,7 @@ def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedPro
 
 
 def _ask_model(
-    memories: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float
+    memories: LearningScopes, turns: Sequence[Turn], model: Model, today: date, deadline: float
 ) -> list[Proposal]:
     known = _find_related(memories, turns)
     nonce = os.urandom(8).hex()
@@ -271,7 +243,7 @@ def _answer_schema(files: list[str]) -> dict[str, object]:
     return object_schema({"memories": items})
 
 
-def _find_related(memories: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
+def _find_related(memories: LearningScopes, turns: Sequence[Turn]) -> dict[str, Memory]:
     """Return confirmed memories that are near to what was said last, each under the name that the model sees."""
     related: dict[str, Memory] = {}
     for message in _messages(turns)[: -MAX_QUERIES - 1 : -1]:
@@ -348,7 +320,7 @@ def _find_source(turns: Sequence[Turn], numbers: object) -> tuple[str, str]:
     return sources[min(valid, default=1) - 1]
 
 
-def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: Memories) -> Iterator[Proposal]:
+def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: LearningScopes) -> Iterator[Proposal]:
     """Yield what a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
     Most of the content must be in the user's own words. Where those may be pasted, a person is asked. Name and
@@ -381,7 +353,7 @@ def _stems(*texts: str) -> set[str]:
     return {stem(word) for text in texts for word in telling(visible(text))}
 
 
-def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], memories: Memories) -> None:
+def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], memories: LearningScopes) -> None:
     """Raise Refused for a proposal that lost a secret, is empty, or was not said, unless the user asked for it."""
     if REMOVED in proposal.content:
         raise Refused("a secret was taken out of it")

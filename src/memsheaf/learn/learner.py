@@ -15,28 +15,28 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Ref, Refused
+from memsheaf.gates import written_file
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.consolidate import ConsolidationReport
+from memsheaf.learn.corrections import LearningScopes
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import (
     BY,
     BadAnswer,
     JudgedProposal,
-    LearningScopes,
     covers,
     decide,
     draft,
     propose,
     refuse,
     time_of,
-    written_file,
 )
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue
 from memsheaf.limits import retry
 from memsheaf.llm import Model
-from memsheaf.memory import Allow, Memory
+from memsheaf.memory import Allow, Memory, utc_time
 from memsheaf.recall.turns import Proposal
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger
@@ -126,8 +126,7 @@ class Learner:
 
     def propose(self, proposal: Proposal, why: str) -> str:
         """Have a proposal wait for a person's review; return its id."""
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
-        return self.queue.put(proposal, at=at, why=why)
+        return self.queue.put(proposal, at=utc_time(self._clock()), why=why)
 
     def approve(self, name: str, *, content: str = "") -> Memory:
         """Save a proposal that waits, as it is or with another content: a person has seen it.

@@ -57,14 +57,13 @@ def make_spill(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spil
     return Spill(f"{_FILE_PREFIX}{sha256(text.encode()).hexdigest()[:24]}{_FILE_SUFFIX}", text, len(parts))
 
 
-def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
-    """Write a file, and remove those older than this many days; return its path. Raises StoreFailed."""
+def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -> None:
+    """Write a file, and remove those older than this many days. Raises StoreFailed."""
     state.write(spill.name, spill.text.encode())
     for name in _list_names(state):
         with suppress(OSError):  # another process was faster
             if os.lstat(os.path.join(state.folder, name)).st_mtime < now - days * 86_400 and name != spill.name:
                 state.remove(name)
-    return os.path.join(state.folder, spill.name)
 
 
 def forget(state: State, texts: Sequence[bytes]) -> None:

@@ -47,6 +47,7 @@ _NEGATING_WORDS = (
 )
 _LOWER_ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _NEGATING_SIGNS = "不没別别无無勿非ぬず"
+_PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」*_#"
 
 
 @lru_cache(maxsize=8)  # what is saved is looked at several times
@@ -170,3 +171,21 @@ def numbers(words: Collection[str]) -> frozenset[str]:
 def denials(words: Sequence[str]) -> int:
     """Return how many of these words deny something."""
     return sum(f" {word} " in _NEGATING_WORDS or not set(_NEGATING_SIGNS).isdisjoint(word) for word in words)
+
+
+def sentences(text: str) -> set[tuple[str, ...]]:
+    """Return the sentences of a text, each as its words in small letters, without punctuation around them.
+
+    >>> sentences("Ask Priya. Never on 1.2!") == sentences("- ask Priya\\n(never on 1.2)")
+    True
+    """
+    found = set()
+    for sentence in re.split(r"(?<=[.!?;])\s|[\n。！？；]", text):
+        bare = re.sub(r"^\s*[-*•]\s", "", sentence)
+        found.add(tuple(filter(None, (word.strip(_PUNCTUATION).casefold() for word in bare.split()))))
+    return found - {()}
+
+
+def sentences_of(memory: Memory) -> set[tuple[str, ...]]:
+    """Return the sentences of all that a memory says to a reader."""
+    return sentences("\n".join((memory.name, memory.description, memory.body, *memory.citations)))
