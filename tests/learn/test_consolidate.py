@@ -147,6 +147,15 @@ def test_a_sentence_in_other_case_or_punctuation_is_not_kept_twice(place: Place)
     assert place.read("a").body.strip() == said.strip()
 
 
+def test_what_may_not_be_rewritten_takes_nothing_else_in(place: Place) -> None:
+    place.put(a=text(f"{STORY}\nAsk Priya.", **GATEWAY, pinned="true"), b=text("Ask Sven before it.", **GATEWAY))
+
+    report = place.run(doing("merge", ["a.md", "b.md"], keep="a.md"))
+
+    assert [why for _, why in report.dropped] == ["it would lose: ask sven before it"]
+    assert sorted(place.files()) == ["a.md", "b.md"]
+
+
 def odd(suffix: str) -> dict[str, bytes]:
     """Files that are not understood."""
     return {

@@ -25,7 +25,7 @@ from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import WrittenFile, check_text
-from memsheaf.guard.paths import CATALOG, is_fact
+from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import IN_MEMORY, connect, writing
 from memsheaf.index.lexical import rank_by_words
@@ -177,11 +177,10 @@ def _read_memories(scope: OpenScope) -> dict[str, Memory]:
     """Return the memories that take part, by path."""
     memories = {}
     for row in scope.list():
-        if row.state != "ok" or not row.type or row.trust == "shared" or row.path in (CATALOG, CONTEXT):
-            continue
         with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
             memory = scope.read(row.path)
-            if memory.state == "ok" and not memory.is_item and memory.path == row.path:
+            is_known = memory.state == "ok" and memory.type and memory.trust != "shared"
+            if is_known and not memory.is_item and memory.path == row.path != CONTEXT:
                 memories[row.path] = memory
     return memories
 
@@ -254,8 +253,9 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
     """Yield memories that say the same as another, with the one that stays: the best of them."""
 
     def may_join(keeper: Memory, other: Memory) -> bool:
-        kept, said = fact(keeper), fact(other)
-        return alike(kept, said) >= SAME and has_order(kept, said) and _may_retire(other, keeper)
+        words, others_words = fact(keeper), fact(other)
+        is_same = alike(words, others_words) >= SAME and has_order(words, others_words)
+        return is_same and _may_retire(other, keeper)
 
     for keeper, *others in group_duplicates(memories, may_join):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
@@ -274,9 +274,15 @@ def group_duplicates(
 
 def _rank_as_keeper(memory: Memory) -> tuple[object, ...]:
     """Return what decides which of several memories that say the same stays: the greatest."""
-    is_users, is_confirmed = memory.source == "user", memory.trust == "confirmed"
-    words = len(set(fact(memory)))
-    return memory.pinned, is_users, _is_fixed(memory), is_confirmed, words, _day(memory), memory.path
+    return (
+        memory.pinned,
+        memory.source == "user",
+        _is_fixed(memory),
+        memory.trust == "confirmed",
+        len(set(fact(memory))),
+        _day(memory),
+        memory.path,
+    )
 
 
 def _may_retire(other: Memory, keeper: Memory) -> bool:
@@ -299,12 +305,12 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
     sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
     end = "\r\n" if "\r\n" in keeper.body else "\n"
     lines = keeper.body.rstrip("\r\n").split(end)
-    said = sentences_of(keeper)
+    known = sentences_of(keeper)
     for other in sources[1:]:
         for line in (*other.body.splitlines(), other.description, other.name):
-            if not sentences(line) <= said:
+            if not sentences(line) <= known:
                 lines.append(line.rstrip())
-                said |= sentences(line)
+                known |= sentences(line)
     citations = dict.fromkeys(place for memory in sources for place in memory.citations)
     fields = {
         "created": min((memory.created for memory in sources if memory.created), default=None),
@@ -451,7 +457,7 @@ def _retire(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
 
 
 def _drop_refused(report: ConsolidationReport, scope: OpenScope, most: int) -> None:
-    """Drop the groups that may not be stored, or exceed the cap of a run."""
+    """Drop the groups that may not be stored, lose something, or exceed the cap of a run."""
     changes = 0
     for group in list(report.groups):
         count = len(group.retired) or 1
@@ -464,14 +470,18 @@ def _drop_refused(report: ConsolidationReport, scope: OpenScope, most: int) -> N
 
 
 def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
-    """Return why the new text may not be stored; "" when the group may be done."""
-    if group.keeper and group.text:
+    """Return why the new text may not be stored, or what it would lose; "" when the group may be done."""
+    after = group.keeper
+    if after and group.text:
         try:
-            after = check_text(group.keeper.path, group.text, group.keeper, free=False)
+            after = check_text(after.path, group.text, after, free=False)
             scope.check_gates(after, was=group.keeper, by=BY, asked=False)
         except Refused as error:
             return str(error)
-    return ""
+    if after is None or group.action != "merge":
+        return ""
+    lost = set().union(*map(sentences_of, group.retired)) - sentences_of(after)
+    return f"it would lose: {' '.join(min(lost))}" if lost else ""
 
 
 # Questions that must still find their answer

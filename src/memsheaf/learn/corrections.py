@@ -46,10 +46,6 @@ class LearningScopes(Protocol):
 
     home: str
 
-    @property
-    def root(self) -> str:
-        """Return the folder of the home scope."""
-
     def scopes(self) -> Sequence[str]:
         """Return the names of all scopes."""
 

@@ -87,7 +87,7 @@ class Learner:
         self._policy = policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
-        self.daily = DailyLog(memories.root, state, ledger=ledger, clock=clock)
+        self.daily = DailyLog(memories.open_scope(memories.home).root, state, ledger=ledger, clock=clock)
         self.queue = ReviewQueue(state)
         self.find_saved = self._find_saved
 
@@ -141,8 +141,9 @@ class Learner:
         if was and proposal.version not in ("", was.version):
             raise Changed(was.ref)
         scope = self._memories.open_scope(memory.scope)
-        file = written_file(memory, was)
-        commit = scope.commit([file], f"approve {memory.name}", by="user", allow=Allow(anyway=True))
+        commit = scope.commit(
+            [written_file(memory, was)], f"approve {memory.name}", by="user", allow=Allow(anyway=True)
+        )
         decision = Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
         self.queue.decide(decision)
         return memory

@@ -179,11 +179,11 @@ def sentences(text: str) -> set[tuple[str, ...]]:
     >>> sentences("Ask Priya. Never on 1.2!") == sentences("- ask Priya\\n(never on 1.2)")
     True
     """
-    found = set()
+    compared = set()
     for sentence in re.split(r"(?<=[.!?;])\s|[\n。！？；]", text):
         bare = re.sub(r"^\s*[-*•]\s", "", sentence)
-        found.add(tuple(filter(None, (word.strip(_PUNCTUATION).casefold() for word in bare.split()))))
-    return found - {()}
+        compared.add(tuple(filter(None, (word.strip(_PUNCTUATION).casefold() for word in bare.split()))))
+    return compared - {()}
 
 
 def sentences_of(memory: Memory) -> set[tuple[str, ...]]:
