@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from memsheaf.memory import INVISIBLE
@@ -36,7 +35,8 @@ MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and
 def read_patterns(module: str = __file__) -> dict[str, dict[str, str]]:
     """Return the patterns beside a module, for each language by name; several of one name are alternatives."""
     languages: dict[str, dict[str, str]] = {}
-    joined = Path(module).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", "")
+    with open(f"{module.removesuffix('.py')}.txt", encoding="utf-8") as file:
+        joined = file.read().replace("\n    ", "")
     for language, name, pattern in re.findall(r"(?m)^\[(.+)\]$|^(\w[\w ]*) = (.+)", joined):
         if language:
             patterns = languages.setdefault(language, {})
