@@ -72,13 +72,13 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 81_159,
-    "adapters": 10_868,
+    "(flat) and work": 80_548,
+    "adapters": 10_852,
     "chat": 36_261,
     "cli": 51_992,
-    "encode and text": 14_989,
+    "encode and text": 14_432,
     "guard": 14_557,
-    "hosts": 29_444,
+    "hosts": 29_442,
     "hub": 37_286,
     "index": 15_424,
     "learn": 25_823,
@@ -96,7 +96,7 @@ The modules beside the rooms and `work` share one number: what several scopes sh
 `encode` and `text`: what is trained takes over what patterns and tables decided.
 """
 SHARED_RATCHETS = {"work": "(flat) and work", "encode": "encode and text", "text": "encode and text"}
-DEFERRED_IMPORTS = 127  # `import` inside a function
+DEFERRED_IMPORTS = 126  # `import` inside a function
 NAMED_TWICE = {"Memory", "Sheaf"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a sheaf and its asynchronous twin."""
 
