@@ -87,7 +87,7 @@ def test_no_file_has_a_trace_of_an_erased_memory_after_all_that_writes_has_writt
         conversation = f"conversation-{number}"
         transcript = tmp_path / f"{conversation}.jsonl"
         machine.hook("SessionStart", folder, conversation, source="startup")
-        machine.hook("UserPromptSubmit", folder, conversation, prompt=f"Where is the key? {FACT}, I think.")
+        machine.hook("UserPromptSubmit", folder, conversation, prompt=f"Where is the key? Is it so that {FACT}?")
         machine.hook("Stop", folder, conversation, last_assistant_message=f"Yes: {FACT}.")
         transcript.write_text("")
     machine.wait_for_workers()
