@@ -512,10 +512,10 @@ def read_repositories(home: str) -> dict[str, object] | None:
         return None
 
 
-def file_stamp(path: str, *, follow: bool = False) -> tuple[int, int, int, int] | None:
+def file_stamp(path: str) -> tuple[int, int, int, int] | None:
     """Return the times, size and inode of a file, which an edit changes, or None if it does not exist."""
     try:
-        status = os.stat(path, follow_symlinks=follow)
+        status = os.lstat(path)
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -543,16 +543,11 @@ class Sheaf:
             refused = error
         wanted = _plain(given)
         texts = {row.ref: _plain(f"{row.path}\n{row.name}\n{row.description}") for row in self.list()}
-        matches: Sequence[Callable[[str], bool]] = (
-            lambda text: wanted in text.split("\n")[:2],
-            lambda text: wanted in text.rpartition("\n")[0],
-            lambda text: set(wanted.split()) <= set(text.split()),
-        )
-        candidates: list[Ref] = []
-        for match in matches if wanted else ():
-            candidates = [ref for ref, text in texts.items() if match(text)]
-            if candidates:
-                break
+        words_wanted = set(wanted.split())
+        by_name = [ref for ref, text in texts.items() if wanted in text.split("\n")[:2]]
+        by_part = [ref for ref, text in texts.items() if wanted in text.rpartition("\n")[0]]
+        by_words = [ref for ref, text in texts.items() if words_wanted <= set(text.split())]
+        candidates = (by_name or by_part or by_words) if wanted else []
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
