@@ -88,16 +88,6 @@ def test_what_says_more_than_was_named_is_shown_before_it_is_forgotten(user: Use
     assert user.bodies == []
 
 
-def test_all_that_one_message_saved_is_taken_back_with_one_undo(user: User) -> None:
-    answer = user.say("Remember:\n- I prefer tabs over spaces\n- in this project we deploy on Fridays")
-    assert user.bodies == ["I prefer tabs over spaces", "in this project we deploy on Fridays"]
-    assert answer.count("`/undo`") == 1
-
-    user.say("undo")
-
-    assert user.bodies == []
-
-
 def test_what_one_message_forgot_and_saved_is_taken_back_with_one_undo(user: User) -> None:
     user.say("Remember that I live in Berlin.")
 
@@ -161,15 +151,3 @@ def test_a_statement_that_is_not_kept_is_answered_with_how_to_keep_it(tmp_path: 
         assert any(body.startswith(said) for body in user.bodies)
     finally:
         user.agent.close(wait=60.0)
-
-
-# lists
-
-
-def test_facts_of_two_scopes_that_were_stated_in_one_message_are_taken_back_together(user: User) -> None:
-    user.say("I prefer tabs over spaces. We deploy on Fridays.")
-    assert user.bodies == ["I prefer tabs over spaces.", "We deploy on Fridays."]
-
-    user.say("undo")
-
-    assert user.bodies == []
