@@ -210,7 +210,7 @@ def test_a_file_is_named_by_the_telling_words_of_a_sentence_in_their_order() -> 
         ("J'utilise toujours pnpm, jamais l'autre", "pnpm-jamais-autre"),
         ("Siempre uso tabuladores en este proyecto", "tabuladores-proyecto"),
         ("部署在每周五，站会之后", "部署在每周五-站会之后"),
-        ("テストは毎回 pytest で実行する", "テスト-毎回-pytest-実行"),
+        ("テストは毎回 pytest で実行する", "テストは毎回-pytest-で実行する"),
     ]:
         assert file_name("project", name, free) == f"project_{expected}.md"
 

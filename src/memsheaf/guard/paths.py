@@ -29,13 +29,7 @@ MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
-# What is no word of a file name: contractions; endings and particles of Japanese, pronouns and 的 of Chinese.
-_NO_WORD = (
-    r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
-    r"|((?:し|では)?(?:ない|なく|ません)|だけ|のみ|以外)|[私僕俺]?[\u3041-\u309f]"
-    r"|(?<![^\W\u3041-\u309f])[^\W\u3041-\u309f](?=[いえきくけしちっばびみめりれわん])"
-    r"|[我你您]们?[的在]?|[请請]|(?<!目)的(?!确)"
-)
+_NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
 
 # Programs load these as instructions from any folder, or we derive them.
 RESERVED_FILES = frozenset(
@@ -257,7 +251,7 @@ def _telling_slug(name: str) -> str:
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
     A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
     """
-    plain_name = re.sub(_NO_WORD, r" \1 ", re.sub(_DO_NOT, " no ", name))
+    plain_name = re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name))
     groups = common_words(plain_name)
     pieces = [piece for piece in map(_readable, plain_name.split()) if piece]
     telling = [piece for piece in pieces if any(groups.get(part, "w") in "wnlc" for part in piece.split("-"))]

@@ -174,7 +174,7 @@ def _save_pattern(name: str, before: str, behind: str) -> re.Pattern[str]:
 # Requests to ignore memory, and not to store
 
 _APOSTROPHES = str.maketrans("´ʼ′‘’", "'''''")
-_UNSEEN_MARKS = rf"[\u0300-\u036f{INVISIBLE}]"  # marks over letters, and what draws nothing
+_ACCENTS = r"[\u0300-\u036f]"
 _LOG_LINE = (
     r"(?im)^[ \t]*(?:[|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
     r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]).*"
@@ -319,14 +319,15 @@ def _read(message: str) -> str:
 
     There are no quotations, code, logs or emphasis; no capitals, accents, wide letters or hidden characters.
     """
-    text = re.sub(_LOG_LINE, "", spoken(re.sub(_QUOTED_WORD, r"\1", message)))
+    visible = re.sub(f"[{INVISIBLE}]", "", message)
+    text = re.sub(_LOG_LINE, "", spoken(re.sub(_QUOTED_WORD, r"\1", visible)))
     text = re.sub(_EMPHASIS_MARKS, "", re.sub(_LIST_MARK, ";", text))
     if len(text) > 2 * MAX_END_CHARS:
         text = text[:MAX_END_CHARS] + _CUT_MARK + text[-MAX_END_CHARS:]
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
-    return unicodedata.normalize("NFKC", re.sub(_UNSEEN_MARKS, "", text))
+    return unicodedata.normalize("NFKC", re.sub(_ACCENTS, "", text))
 
 
 @cache

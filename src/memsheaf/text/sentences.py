@@ -117,14 +117,10 @@ MAX_NAME_CHARS = 60
 MIN_NAME_CHARS = 20  # of a name that is a part of its sentence
 # A sign at which a clause ends, or a word.
 _TOKEN = r"([,;:](?=\s)|[，；、]|[–—-](?=\s)|\([\d-]+\))|[(（][^()（）]*[)）]|(?:(?![,;:]\s)[^\s，；、])+"
-# Where a sentence may be cut, as `_shorten` explains. "Use tabs" is not true alone before ", not blanks" or ", except
-# in YAML", and what matters in "If it is old, use tabs" comes behind the comma.
-_TRUE_ALONE = (
-    r"((?:[^|]*,)?(?![jlc,|])[^,|]*(?:w|[^|,](?=\|?,)))(?=,?[^,|]*\|)"
-    r"\|?(?:,\|?(?![jc])[^lne]*(?:e[^l]*)?|,?\|?e[^l]*)"
-)
-_PHRASE_END = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?[,jlce].*"
-_WORD_END = r"([^|]*w).*"
+# Where a sentence may be cut, as `_shorten` explains: where a clause ends, where a phrase does, or behind any word.
+# It is not cut behind "not" or "the", nor before what a condition holds for.
+_PHRASE = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?"
+_ENDS = (rf"{_PHRASE},.*", rf"{_PHRASE}[jlce].*", r"([^|]*w).*")
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
@@ -148,25 +144,25 @@ _TOPIC_LIST = (
 
 
 def make_name(text: str) -> str:
-    """Return the first sentence of a text without "oh, by the way", as far as a clause ends if it is long.
+    """Return the first sentence without "oh, by the way", cut where a clause or a phrase ends if it is long.
 
     >>> make_name("I prefer pnpm."), make_name("- No emojis in commits\\n- No tabs")
     ('I prefer pnpm', 'No emojis in commits')
     >>> make_name("Oh, one more thing: Jonas does the frontend for the shop, he is an hour behind us")
-    'Jonas does the frontend for the shop'
+    'Jonas does the frontend for the shop…'
     >>> make_name("Jonas does not answer mail before noon unless the frontend of the shop is down")
     'Jonas does not answer mail before noon…'
     """
-    return _shorten(text, MAX_NAME_CHARS, _TRUE_ALONE, _PHRASE_END, _WORD_END)
+    return _shorten(text, MAX_NAME_CHARS)
 
 
 def make_description(text: str) -> str:
     """Return the fact itself as one line: the first sentence, cut behind a phrase where it is long."""
-    return _shorten(text, MAX_DESCRIPTION_CHARS, _PHRASE_END, _WORD_END)
+    return _shorten(text, MAX_DESCRIPTION_CHARS)
 
 
-def _shorten(text: str, limit: int, *ends: str) -> str:
-    """Return the first sentence of a text, up to the last of the first of `ends` that there is within a limit.
+def _shorten(text: str, limit: int) -> str:
+    """Return the first sentence of a text, up to the last of the first of `_ENDS` that there is within a limit.
 
     Each word becomes the letter of its group, `w` if it is not a common one, and "," where a clause ends, with "|" at
     the limit: "Use tabs, they are wide" is `fw,|ffw`. The ends are patterns of these letters.
@@ -178,10 +174,10 @@ def _shorten(text: str, limit: int, *ends: str) -> str:
     tokens = list(re.finditer(_TOKEN, spoken(sentence)))
     letters = "".join("," if token[1] else groups.get(token[0].lower(), "w") for token in tokens)
     room = sum(token.end() < limit for token in tokens)
-    for pattern in ends:
+    for pattern in _ENDS:
         match = re.fullmatch(pattern, f"{letters[:room]}|{letters[room:]}")
         if match and (end := tokens[match.end(1) - 1].end()) >= MIN_NAME_CHARS:
-            return sentence[:end] + ("" if pattern == _TRUE_ALONE else "…")
+            return sentence[:end] + "…"
     return sentence[: limit - 1] + "…"
 
 
