@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -87,11 +87,10 @@ class CachedEncoder:
         self._db = sqlite3.connect(os.path.join(folder, "vectors.sqlite"), timeout=60, check_same_thread=False)
         self._db.execute("CREATE TABLE IF NOT EXISTS vector (of TEXT, key BLOB, row BLOB, PRIMARY KEY (of, key))")
 
-    @property
-    def calibration(self) -> Calibration:
-        """The original's own."""
-        calibration: Calibration = getattr(self._original, "calibration", UNCALIBRATED)
-        return calibration
+    def calibrate(self, question: Floats) -> Calibration:
+        """Return what the original does."""
+        calibrate: Callable[[Floats], Calibration] = getattr(self._original, "calibrate", lambda _: UNCALIBRATED)
+        return calibrate(question)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return one row a text, as the encoder would."""

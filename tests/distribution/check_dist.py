@@ -27,6 +27,7 @@ SUFFIXES = {
     ".js",
     ".json",
     ".onnx",
+    ".npy",
     ".toml",
     ".txt",
     ".typed",

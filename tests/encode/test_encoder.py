@@ -121,7 +121,6 @@ def test_the_same_in_other_words_or_another_language_is_nearer_than_something_el
 def test_hostile_text_has_a_vector_like_any_other(encoder: BuiltInEncoder, text: str) -> None:
     (row,) = encoder.encode([text])
     assert numpy.linalg.norm(row) == pytest.approx(1, abs=1e-5)
-    assert encoder.knows(text) in (True, False)
 
 
 @given(st.text(st.characters(), max_size=300))
@@ -136,6 +135,19 @@ def test_a_memory_and_a_question_with_a_lone_surrogate_are_no_trouble(tmp_path: 
         sheaf.write("Tea", "What they drink", "user", "I drink tea.")
         assert [row.ref.path for row in sheaf.search("tea \ud800")] == ["user_tea.md"]
         assert sheaf.own.index.embedding().problem == ""
+
+
+def test_small_talk_and_general_questions_need_a_nearer_memory_than_a_task(encoder: BuiltInEncoder) -> None:
+    tasks = ["Write the release notes for our app, please.", "Mach mir eine Packliste für die Reise nach Bergen."]
+    others = [
+        "thanks, that was quick!",
+        "How does a hash table work?",
+        "Was ist der Unterschied zwischen TCP und UDP?",
+    ]
+
+    biases = [encoder.calibrate(vector).bias for vector in encoder.encode(tasks + others)]
+
+    assert min(biases[:2]) > max(biases[2:])
 
 
 def test_threads_share_it() -> None:

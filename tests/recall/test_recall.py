@@ -285,6 +285,26 @@ def test_who_asks_to_ignore_memory_gets_none_of_it_for_that_turn(filled: Sheaf) 
     assert not session.ignoring
 
 
+@pytest.mark.parametrize("trust", ["", "unconfirmed"])
+def test_a_nearer_memory_of_another_scope_makes_the_rest_less_likely_unless_it_is_unconfirmed(
+    tmp_path: Path, trust: str
+) -> None:
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
+    with Sheaf.open(scopes=["user", "agent/ops"], settings=settings) as sheaf:
+
+        def likely() -> float:
+            candidates = sheaf.session().why("where do the nightly backups of the database go?").candidates
+            return next(one.likely for one in candidates if one.row.name == "Database")
+
+        sheaf.write("Database", "PostgreSQL", "user", "The database is PostgreSQL 16.")
+        alone = likely()
+        text = "The nightly backups of the database go to the bucket in Zurich."
+        sheaf.write("Backups", "Where they go", "project", text, path="agent/ops:backups.md", trust=trust)
+        beside_it = likely()
+
+    assert (beside_it < alone / 2) == (not trust)
+
+
 def test_every_candidate_says_in_a_word_why_it_is_cut_and_how_likely_it_matters(sheaf: Sheaf) -> None:
     for number in range(7):
         sheaf.write(f"Harbour {number}", "Crane", "project", f"The harbour crane {number} lifts {number} tons.")
@@ -296,7 +316,7 @@ def test_every_candidate_says_in_a_word_why_it_is_cut_and_how_likely_it_matters(
     cuts = {one.row.name: one.cut for one in found.candidates}
     assert sorted(cuts.values())[:-1] == ["", "", "", "", "", "excluded", "limit", "limit"]
     assert cuts["Doubtful"] == "excluded"
-    assert cuts["Lunch"] in ("unlikely", "best")
+    assert cuts["Lunch"] == "unlikely"
     assert all(bool(one.why) == bool(one.cut) and one.chosen != bool(one.cut) for one in found.candidates)
     assert all(0 <= one.likely <= 1 and one.near == 0 for one in found.candidates)
     assert found.decision.startswith("project_harbour-")

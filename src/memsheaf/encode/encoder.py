@@ -1,13 +1,13 @@
 """The built-in encoder: six layers of a transformer, 384 numbers a text, 20 languages.
 
-`training/` made its two files: `encoder.onnx` turns tokens into a vector, and `tokenizer.json` a text into tokens.
-They are loaded with the first text.
+`training/` made its files: `encoder.onnx` turns tokens into a vector, and `tokenizer.json` a text into tokens; both
+are loaded with the first text. `needs.npy` says of the vector of a message whether it needs a memory at all.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from threading import Lock
@@ -30,10 +30,12 @@ MAX_TOKENS = 256
 MAX_TEXT_CHARS = 8_000  # to look for tokens in; far more than MAX_TOKENS need
 MAX_BATCH_TOKENS = 2_048  # more at a time is no faster, and takes more memory
 MAX_THREADS = 4
-MAX_SYLLABLES_WORDS = 2
 ERRORS_ONLY = 3
+COSINE_WEIGHT = 10.88  # set with needs.npy, by training/calibrate.py
 
 Floats = NDArray[float32]
+
+_NEEDS: Floats = numpy.load(os.path.join(FOLDER, "needs.npy"))
 
 
 class Network:
@@ -92,7 +94,6 @@ class BuiltInEncoder:
 
     identity = f"memsheaf encoder {VERSION}"
     dimensions = 384
-    calibration = Calibration(scale=14.0, bias=-6.7)  # set by training/calibrate.py
 
     def __init__(self, folder: str = FOLDER) -> None:
         self._network = Network(folder, ENCODER_FILE)
@@ -104,19 +105,21 @@ class BuiltInEncoder:
         result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
         return result
 
+    def calibrate(self, question: Floats) -> Calibration:
+        """Return how likely a memory of some cosine matters for a question, given its vector.
+
+        The bias is low for small talk and general questions, which need no memory however near one is.
+        """
+        return Calibration(COSINE_WEIGHT, float(numpy.append(question, 1) @ _NEEDS))
+
     def knows(self, text: str) -> bool:
         """Return False for one or two words that are mere strings of syllables to the encoder. Raises EmbedderFailed.
 
         What "zzzz" or "flarb blorp" is near to says nothing.
         """
-        encoding = self._network.tokenize(text)
-        pieces = Counter(word for word in encoding.word_ids if word is not None)
-        whole = [
-            token
-            for token, word in zip(encoding.tokens, encoding.word_ids, strict=True)
-            if word is not None and pieces[word] == 1 and token.isalpha()
-        ]
-        return len(pieces) > MAX_SYLLABLES_WORDS or any(len(token) > 2 or not token.isascii() for token in whole)
+        words = set(re.findall(r"\w+", text.casefold()))
+        whole = words.intersection(self._network.tokenize(text).tokens)
+        return len(words) > 2 or not text.isascii() or any(len(word) > 2 for word in whole)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,8 @@ from memsheaf.encode import Calibration
 from memsheaf.index.lexical import WordHit
 
 SHOWN_FROM = 0.3  # how likely a memory must matter to be shown unasked
-WORD_WEIGHT = 3.63  # of sharing all that the rare words of a message can give
+WORD_WEIGHT = 4.0  # of sharing all that the rare words of a message can give
+GAP_WEIGHT = 4.71  # of being less near than another memory: mostly one or two matter for a message
 UNCALIBRATED = Calibration(scale=15.0, bias=-7.5)  # for an encoder that says nothing of its cosines
 # Of words in common, as a share of those that are enough: a little less than enough is SHOWN_FROM.
 WORDS_ALONE = Calibration(scale=4.0, bias=-4.5)
@@ -47,10 +48,23 @@ def score_by_words(hit: WordHit, enough: float) -> Score:
 
 
 def score_by_both(hit: WordHit, cosine: float, calibration: Calibration) -> Score:
-    """Score a memory by its nearness in meaning and by the words that it shares with a question."""
-    words = WORD_WEIGHT * min(1.0, hit.share)
-    likely = sigmoid(cosine, calibration._replace(bias=calibration.bias + words))
-    return Score(likely, likely, hit.common, cosine)
+    """Score a memory by its nearness in meaning and by the words that it shares with a question.
+
+    It is as likely to matter as if it was the nearest one; see `compare_with_nearest`.
+    """
+    scale, bias = calibration
+    bias += WORD_WEIGHT * min(1.0, hit.share)
+    score = sigmoid(cosine, Calibration(scale + GAP_WEIGHT, bias))  # the order that `compare_with_nearest` leads to
+    return Score(score, sigmoid(cosine, Calibration(scale, bias)), hit.common, cosine)
+
+
+def compare_with_nearest(likely: float, gap: float) -> float:
+    """Return how much of a probability remains for a memory whose cosine is so far below the nearest one's.
+
+    >>> [round(compare_with_nearest(0.5, gap), 2) for gap in (0.0, 0.1, 0.3)]
+    [1.0, 0.77, 0.39]
+    """
+    return 1 / (likely + (1 - likely) * exp(GAP_WEIGHT * gap))
 
 
 def sigmoid(value: float, calibration: Calibration) -> float:

@@ -76,7 +76,7 @@ class SemanticSearch:
         self._clock = clock
         self._embedder: Encoder | None = None
         self._table: VectorTable | None = None
-        self._questions: dict[str, NDArray[float32]] = {}
+        self._questions: dict[str, Floats] = {}
         self._off_until = 0.0
         self._problem = ""
         self._thread: threading.Thread | None = None
@@ -86,13 +86,20 @@ class SemanticSearch:
         """Forget the vectors of a database that is closed."""
         self._table = None
 
-    def prepare(self, text: str) -> NDArray[float32] | None:
+    def prepare(self, text: str) -> Floats | None:
         """Embed a question, and for a short while the memories that wait; None when words must do."""
         with self._tolerant():
             table = self._ready()
-            if table is None or not any(map(str.isalnum, text)) or not self._is_known(text):  # signs mean nothing
+            embedder = self._embedder
+            knows = getattr(embedder, "knows", bool)
+            if table is None or embedder is None or not (any(map(str.isalnum, text)) and knows(text)):
                 return None
-            question = self._embed_question(text)
+            question = self._questions.get(text)
+            if question is None:
+                question = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+                if len(self._questions) >= MAX_CACHED_QUESTIONS:
+                    self._questions = {}
+                self._questions[text] = question
             if makes_vectors():
                 until = time.monotonic() + SEARCH_SECONDS
                 self._catch_up(table, lambda: time.monotonic() >= until)
@@ -101,16 +108,16 @@ class SemanticSearch:
             return question
         return None
 
-    def compare(self, db: sqlite3.Connection, question: NDArray[float32]) -> Near | None:
+    def compare(self, db: sqlite3.Connection, question: Floats) -> Near | None:
         """Return what a question is near to; None while most memories have no vectors yet."""
         table = self._table
         if table is None or (table.waiting(db, 1) and 2 * table.count(db) < count_memories(db)):
             return None
         cosines = table.cosines(db, question)
         return Near(
-            getattr(self._embedder, "calibration", UNCALIBRATED),
+            getattr(self._embedder, "calibrate", lambda _: UNCALIBRATED)(question),
             table.nearest(cosines),
-            lambda entries: table.best_of(entries, cosines, DIGITS),
+            lambda entries: table.best_of(entries, cosines),
         )
 
     def status(self, db: sqlite3.Connection) -> Embedding:
@@ -174,21 +181,6 @@ class SemanticSearch:
             self._table = VectorTable(identity, dimensions)
         return self._table
 
-    def _is_known(self, text: str) -> bool:
-        """Return True if the encoder can make something of a text, as far as it says."""
-        knows: Callable[[str], bool] = getattr(self._embedder, "knows", lambda text: True)
-        return knows(text)
-
-    def _embed_question(self, text: str) -> NDArray[float32]:
-        """Return the question; it is embedded once. Raises EmbedderFailed, also after the time-out."""
-        embedder = self._embedder
-        assert embedder
-        if text not in self._questions:
-            if len(self._questions) >= MAX_CACHED_QUESTIONS:
-                self._questions = {}
-            self._questions[text] = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
-        return self._questions[text]
-
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
         """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
         waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
@@ -240,7 +232,7 @@ class SemanticSearch:
             self._off_until = self._clock() + PAUSE_SECONDS
 
 
-def _encode(embedder: Encoder, texts: Sequence[str]) -> NDArray[float32]:
+def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
     """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
     rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
     is_sound = rows.shape == (len(texts), embedder.dimensions)
@@ -390,12 +382,12 @@ class VectorTable:
         best = places[numpy.lexsort((places, -cosines[places]))]
         return list(dict.fromkeys(self._entries[best].tolist()))[:MAX_NEAREST]
 
-    def best_of(self, entries: Sequence[int], cosines: Floats, digits: int) -> dict[int, float]:
+    def best_of(self, entries: Sequence[int], cosines: Floats) -> dict[int, float]:
         """Return the cosine of the best passage of each of these entries that has any."""
         places = numpy.flatnonzero(numpy.isin(self._entries, entries))
         best: dict[int, float] = {}
         for entry, cosine in zip(self._entries[places].tolist(), cosines[places].tolist(), strict=True):
-            best[entry] = max(best.get(entry, -2.0), round(cosine, digits))
+            best[entry] = max(best.get(entry, -2.0), round(cosine, DIGITS))
         return best
 
     def _refresh(self, db: sqlite3.Connection) -> None:

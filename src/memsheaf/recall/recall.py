@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.gates import LAYER_FILES
 from memsheaf.index.database import Match, Row
-from memsheaf.index.scoring import SHOWN_FROM
+from memsheaf.index.scoring import SHOWN_FROM, compare_with_nearest
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
@@ -30,7 +30,6 @@ MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into
 QUERY_TEXTS = 3
 MAX_QUERY_CHARS = 2_000
 FOLLOW_UP_WEIGHT = 0.8  # of what fits a message only together with those before it
-MIN_SHARE_OF_BEST = 0.5  # of the likeliest memory, for what is shown beside it
 
 # What is added to a score, which is at most 1: enough to part equals. The small bonus is for the nearest scope (half
 # of it for the next, a third for the one after), for a change in the last week, and for use in the last month.
@@ -75,8 +74,8 @@ class Candidate(NamedTuple):
 
     `likely` says how likely it matters, from 0 to 1, and `score` gives its place among the others. `common` are the
     telling words it shares with the question, `near` how near it is in meaning. `why` says in a sentence why it is
-    not recalled, `cut` in a word: `excluded`, whatever it says; `unlikely` to matter; far below the `best`; by the
-    `model`; by the `limit` of memories or bytes.
+    not recalled, `cut` in a word: `excluded`, whatever it says; `unlikely` to matter; by the `model`; by the `limit`
+    of memories or bytes.
     """
 
     scope: str
@@ -197,13 +196,18 @@ def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occa
 def _match(sources: Sequence[RecallSource], text: str, occasion: Occasion, weight: float = 1.0) -> list[Candidate]:
     """Return what matches a text in all scopes."""
     is_word = not _is_telling(text)  # then somebody asks for it
+    found = [source.matches(text, limit=MAX_CANDIDATES) for source in sources]
+    confirmed = [match.near for matches in found for match in matches if match.row.trust != "unconfirmed"]
+    nearest = max(confirmed, default=0.0)
     candidates = []
-    for nearness, source in enumerate(sources, 1):
-        for match in source.matches(text, limit=MAX_CANDIDATES):
+    for rank, (source, matches) in enumerate(zip(sources, found, strict=True), 1):
+        for match in matches:
             likely = weight * match.likely
+            if match.near:
+                likely *= compare_with_nearest(match.likely, nearest - match.near)
             if is_word and match.is_hit:
                 likely = max(likely, SHOWN_FROM)
-            score = weight * match.score + SMALL_BONUS / nearness + _bonus(match, occasion.today)
+            score = weight * match.score + SMALL_BONUS / rank + _bonus(match, occasion.today)
             candidates.append(Candidate(str(source.scope), match.row, match.common, match.near, likely, score))
     return candidates
 
@@ -211,17 +215,12 @@ def _match(sources: Sequence[RecallSource], text: str, occasion: Occasion, weigh
 def _bonus(match: Match, today: str) -> float:
     """Return what speaks for a memory whatever was asked."""
     bonus = PINNED_BONUS if match.row.pinned else 0.0
-    if _is_recent(match.row.updated, today, RECENTLY_CHANGED_DAYS):
-        bonus += SMALL_BONUS
     used = time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400))  # 1970 if it never was
-    if _is_recent(used, today, RECENTLY_USED_DAYS):
-        bonus += SMALL_BONUS
+    for day, days in ((match.row.updated, RECENTLY_CHANGED_DAYS), (used, RECENTLY_USED_DAYS)):
+        age = days_between(day, today)
+        if age is not None and age <= days:
+            bonus += SMALL_BONUS
     return bonus
-
-
-def _is_recent(day: str, today: str, days: int) -> bool:
-    age = days_between(day, today)
-    return age is not None and age <= days
 
 
 def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
@@ -257,27 +256,22 @@ def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occas
 
 
 def _select_likely(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
-    """Choose the memories that likely matter and are not far below the likeliest; return a sentence about it, too."""
+    """Choose the memories that likely matter; return a sentence about it, too."""
     possible = [candidate for candidate in candidates if not candidate.why]
     if not possible:
         return list(candidates), "nothing is recalled: nothing else fits"
     best = max(possible, key=lambda candidate: candidate.likely)
-    name = best.row.path
+    decision = f"{best.row.path} matters with {best.likely:.0%}, and {SHOWN_FROM:.0%} are needed"
     if best.likely < SHOWN_FROM:
-        decision = f"nothing is recalled: the likeliest, {name}, matters with {best.likely:.0%}"
-    else:
-        decision = f"{name} matters with {best.likely:.0%}"
+        decision = f"nothing is recalled: at best, {decision}"
     selected = []
     for candidate in candidates:
         if not candidate.why:
+            candidate = candidate._replace(chosen=True)
             if candidate.likely < SHOWN_FROM:
                 candidate = candidate.refuse("it is unlikely to matter for this message", "unlikely")
-            elif candidate.likely < MIN_SHARE_OF_BEST * best.likely:
-                candidate = candidate.refuse(f"it is far less likely to matter than {name}", "best")
-            else:
-                candidate = candidate._replace(chosen=True)
         selected.append(candidate)
-    return selected, f"{decision}, and {SHOWN_FROM:.0%} are needed"
+    return selected, decision
 
 
 _CHOICE: Mapping[str, object] = {

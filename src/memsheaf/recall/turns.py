@@ -68,8 +68,7 @@ class Turn(NamedTuple):
         >>> Turn("c", (Message("user", "I live in Bergen."),)).follow_privacy("rest")
         (True, 'rest')
         """
-        said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
-        reached = list(accumulate(said, follow_privacy, initial=before))
+        reached = list(accumulate(self._user_texts(), follow_privacy, initial=before))
         return bool(self.unkept) or any(map(is_silent, reached[1:] or reached)), reached[-1]
 
 

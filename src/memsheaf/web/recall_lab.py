@@ -19,7 +19,6 @@ CUTS = {
     "": "recalled",
     "excluded": "excluded",
     "unlikely": "below the threshold",
-    "best": "far below the best",
     "model": "not selected",
     "limit": "over the limit",
 }
