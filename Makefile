@@ -18,12 +18,13 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# Four processes on two cores, of about the same work: many tests wait, and each process imports what it needs anew.
-PARTS := hub pages surfaces core
+# Five processes on two cores, since many tests wait; no more, since each imports what it needs anew.
+PARTS := hub pages surfaces core rest
 hub := tests/hub
 pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
-core := tests $(addprefix --ignore=,$(hub) $(pages) $(surfaces))
+core := $(foreach room,crash distribution fuzz guard index learn race work,tests/$(room))
+rest := tests $(addprefix --ignore=,$(hub) $(pages) $(surfaces) $(core))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}
