@@ -180,6 +180,16 @@ def test_only_a_number_is_replaced_without_a_trace(sheaf: Sheaf) -> None:
     assert found.content == "The deadline of the audit is 2026-12-15."
 
 
+def test_what_differs_in_one_word_may_be_one_more_and_names_the_other(sheaf: Sheaf) -> None:
+    for old, new in (
+        ("We use ruff", "We use mypy"),
+        ("We use MySQL.", "We use Redis."),
+        ("uses tmux", "uses zsh"),
+        ("My dog is called Rex", "My dog is called Bella"),
+    ):
+        assert correct(sheaf, old, new) in ("linked", "beside"), (old, new)
+
+
 def test_what_is_unconfirmed_is_not_aimed_at(sheaf: Sheaf) -> None:
     old, new = CORRECTIONS[0]
     sheaf.write("Something known", "d", "project", old, trust="unconfirmed")

@@ -594,3 +594,13 @@ def test_a_tombstone_does_not_stop_the_same_sentence_with_another_number(sheaf: 
     (second,) = learned(sheaf, f"user: {SHOP} 5433", model=memory(content=f"{SHOP} 5433."))
 
     assert second.outcome == "saved"
+
+
+def test_a_short_correction_of_one_of_two_memories_is_learned(sheaf: Sheaf) -> None:
+    """The older sentence below it, and the day of that, need not be said again."""
+    for text in ("We use MySQL for it.", "We use MariaDB for it."):
+        sheaf.remember(text)
+
+    learned(sheaf, "user: We use Redis.")
+
+    assert any("We use Redis." in sheaf.read(row.ref).body for row in sheaf.list())

@@ -24,8 +24,7 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.store import Commit
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
-from memsheaf.text.similarity import SAME, alike, coverage
-from memsheaf.text.similarity import words as split_words
+from memsheaf.text.similarity import SAME, coverage
 
 REPLACE_FROM = 0.954  # likelihood from which a sentence is replaced
 KEEP_BELOW_FROM = 0.85  # that at least a part is obsolete, from which both become one memory
@@ -37,7 +36,6 @@ MIN_NEAR_WITH_WORDS = 0.35  # cosine of a memory that may be corrected and share
 MIN_NEAR = 0.5  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
-_NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 
@@ -126,9 +124,7 @@ def correct_written(target: LearningScopes, proposal: Proposal) -> tuple[Memory 
     if corrected.replaces is None:
         return None, {"supersedes": corrected.supersedes}
     old = target.read(corrected.replaces)
-    if old.name == proposal.name or alike(split_words(old.body), split_words(proposal.content)) >= SAME:
-        return None, {"supersedes": corrected.supersedes}
-    if _telling_words(old.name) == _telling_words(proposal.name):  # "web-03" and "web-04" are two things
+    if old.name == proposal.name:
         return None, {}
     if old.pinned or old.source == "user" or corrected.content != proposal.content:
         return None, {"supersedes": (old.ref,)}
@@ -160,11 +156,19 @@ def takes_back(new: Proposal, old: Proposal) -> bool:
 
 
 def _judge(old: str, new: str) -> Replacement:
-    """Return what the judge says; where two numbers differ, it is another thing ("Bus 7: 8:10", "Bus 9: 9:20")."""
-    before, after = (re.findall(_NUMBER, text) for text in (old, new))
-    differing = [number for number, other in zip(before, after, strict=False) if number != other]
-    is_another = len(before) == len(after) and len(differing) > 1
-    return UNRELATED if is_another else judge_replacement(old, new)
+    """Return what the judge says, but for sentences that differ in a few words only, of which both may well be true.
+
+    In several numbers: it is another thing ("Bus 7: 8:10", "Bus 9: 9:20"). In one word that is no number: it may be
+    one more ("We use ruff", "We use mypy"), and the new sentence only names the other.
+    """
+    judged = judge_replacement(old, new)
+    before, after = ([word.strip(".,;:!?") for word in text.casefold().split()] for text in (old, new))
+    differing = set(after) - set(before)
+    in_several = len(differing) > 1
+    are_numbers = all(re.search(r"\d", word) for word in differing)
+    if len(before) != len(after) or len(before) == 1 or in_several != are_numbers:
+        return judged
+    return UNRELATED if are_numbers else Replacement(0.0, min(judged.any, LINK_FROM))
 
 
 def _without_marks(text: str) -> str:

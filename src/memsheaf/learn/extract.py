@@ -18,7 +18,7 @@ from memsheaf.gates import WrittenFile, written_file
 from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import LearningScopes, drop_retracted, find_corrected
+from memsheaf.learn.corrections import LearningScopes, current_part, drop_retracted, find_corrected
 from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
@@ -336,7 +336,7 @@ def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: L
     tools = _stems(*texts["tool"], *texts["user"]) - perhaps
     others = tools | _stems(*texts["assistant"]) - perhaps
     for proposal in proposals:
-        content = _stems(proposal.content) - {"user"}
+        content = _stems(current_part(proposal.content)) - {"user"}
         if proposal.replaces:
             content -= _stems(memories.read(proposal.replaces).body)
         claimed = content | _stems(proposal.name, proposal.description)
@@ -362,7 +362,7 @@ def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], memories: Lea
     texts = [message.text for message in _messages(turns)]
     if proposal.replaces:
         texts.append(memories.read(proposal.replaces).body)
-    claimed = _stems(proposal.content) - {"user"}  # "I prefer tabs" is told as "the user prefers tabs"
+    claimed = _stems(current_part(proposal.content)) - {"user"}  # "I prefer tabs" is told as "the user prefers tabs"
     if not proposal.explicit and coverage(claimed, _stems(*texts)) < RELATED:
         raise Refused("nothing in the conversation says it")
 
