@@ -89,19 +89,19 @@ def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
             old = target.read(match.row.ref)
         except MemsheafError:
             continue
-        if old.type == proposal.kind and _without_marks(old.body) == _without_marks(proposal.content):
-            return proposal._replace(replaces=old.ref, version=old.version)
+        current = current_part(old.body)
+        if _without_marks(current) == _without_marks(proposal.content):
+            return proposal._replace(content=old.body, replaces=old.ref, version=old.version)
         if old.is_item:  # those are for their program to change
             continue
         is_cut_from_text = proposal.name.rstrip("…").casefold() in proposal.content.casefold()  # may begin alike
         if (old.type, old.name) == (proposal.kind, proposal.name) and not is_cut_from_text:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
-        current = current_part(old.body)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
             candidates.append(_Candidate(old, _judge(current, proposal.content)))
     candidates.sort(key=lambda candidate: -candidate.judged.any)
-    likely = [candidate for candidate in candidates if candidate.judged.any >= LINK_FROM]
+    likely = [each for each in candidates if each.judged.any >= LINK_FROM]
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
     for old, judged in likely[:1]:
         if is_for_work and old.scope == "user":

@@ -118,10 +118,7 @@ class _Reply:
     def answer(self, *, can_write: bool) -> str:
         """Do all that is asked for, one after the other, and return the answer."""
         text = self._message.replace("\r\n", "\n")
-        hidden = next(
-            (letter for letter, seen in zip(text, f"{visible(text)}\0", strict=False) if letter != seen), ""
-        )
-        if hidden:
+        if hidden := min(set(text) - set(visible(text)), default=""):
             why = f"the message holds an invisible character (U+{ord(hidden):04X}). Send it again without that."
             return self._say("failed", why=why)
         requests, rest = read_message(text)
@@ -177,7 +174,7 @@ class _Reply:
             return self._say("ignored")
         if kind in ("list", "know", "search"):
             return self._tell(request)
-        if why := self._find_obstacle():
+        if why := self._find_obstacle(kind):
             raise Refused(why)
         if kind == "undo":
             return self._memory.undo()
@@ -185,13 +182,13 @@ class _Reply:
             return self._offer_all(request) if request.about else self._forget(request)
         return self._save(request)
 
-    def _find_obstacle(self) -> str:
-        """Return why nothing can be changed in this turn, an empty string if it can."""
+    def _find_obstacle(self, kind: str = "") -> str:
+        """Return why a request of a kind cannot be done in this turn, an empty string if it can."""
         if self._sheaf.read_only:
             return "memory can only be read here; nothing was changed"
         if self._offline.is_planning():
             return "plan mode: nothing is written, memory included"
-        is_private = self._memory.session.refusal(is_reading=False)
+        is_private = kind != "forget" and self._memory.session.refusal(is_reading=False)
         return "this turn is off the record; nothing of it is kept" if is_private else ""
 
     # answers from memory
@@ -264,7 +261,7 @@ class _Reply:
         if is_question(question):
             return self._join([learned, self._answer_question(question)])
         if why := self._find_obstacle():
-            raise Refused(why)
+            return why
         if find_secrets(text):
             return self._join([learned])
         if learned:
@@ -407,7 +404,7 @@ class _Reply:
         return "\n".join([self._name(heading, memories), self._say("agree")])
 
     def _delete(self, memories: Sequence[Memory]) -> str:
-        if why := self._find_obstacle():
+        if why := self._find_obstacle("forget"):
             raise Refused(why)
         forget_together(self._sheaf, [(memory.ref, memory.version) for memory in memories], also=self._group)
         files = [self._touch("deleted", memory.ref) for memory in memories]
