@@ -30,7 +30,7 @@ async def main() -> None:
         for said in (
             "Remember that our staging database is called heron.",
             "Save this for later, please: releases go out on Fridays.",
-            "What is the staging database called, and when do releases go out?",
+            "When do releases go out, and what is the staging database called?",
         ):
             print(f"\n=== A new conversation\nuser: {said}")
             with Memory[None]("project", settings=settings, tree=folder) as memory:

@@ -327,7 +327,7 @@ WORKS = {
         repeatable=False,
     ),
     "end": Work(
-        _in_layer(_end_session), {f"archive/{path}": data for path, data in SESSION.items()}, _layer(SESSION),
+        _in_layer(_end_session), {"archive/session.md": SESSION["session.md"], **TWO}, _layer(SESSION),
         repeatable=False, failing=WRITING,
     ),
 }  # fmt: skip

@@ -24,7 +24,8 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.store import Commit
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
-from memsheaf.text.similarity import SAME, coverage
+from memsheaf.text.similarity import SAME, alike, coverage
+from memsheaf.text.similarity import words as split_words
 
 REPLACE_FROM = 0.954  # likelihood from which a sentence is replaced
 KEEP_BELOW_FROM = 0.85  # that at least a part is obsolete, from which both become one memory
@@ -121,10 +122,10 @@ def correct_written(target: LearningScopes, proposal: Proposal) -> tuple[Memory 
     What a person wrote or pinned stays, and the new one names it as superseded. So does what says something else too.
     """
     corrected = find_corrected(target, proposal)
-    if corrected.replaces is None:
+    if not corrected.replaces:
         return None, {"supersedes": corrected.supersedes}
     old = target.read(corrected.replaces)
-    if old.name == proposal.name:
+    if old.name == proposal.name or alike(split_words(old.body), split_words(proposal.content)) >= SAME:
         return None, {}
     if old.pinned or old.source == "user" or corrected.content != proposal.content:
         return None, {"supersedes": (old.ref,)}
@@ -183,7 +184,7 @@ def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
 
 def current_part(body: str) -> str:
     """Return a text without the older sentences that are kept below it."""
-    return re.split(_EARLIER, body.strip(), maxsplit=1)[0]
+    return re.split(_EARLIER, body.strip())[0]
 
 
 def _take_place(proposal: Proposal, old: Memory) -> Proposal:
@@ -220,5 +221,5 @@ def _put_above(proposal: Proposal, old: Memory, title: str) -> Proposal:
 
 
 def _telling_words(text: str) -> set[str]:
-    """Return the words of a text that say what it is about: neither common words nor numbers."""
-    return {word for word in tokenizer.words(text) if not tokenizer.is_weak(word) and not any(map(str.isdigit, word))}
+    """Return the words of a text that say what it is about, and not the common ones."""
+    return {word for word in tokenizer.words(text) if not tokenizer.is_weak(word)}
