@@ -99,7 +99,12 @@ class Facts:
         if old and self.of(old) == fact:
             hint = "Say what is true now, or cite what shows it now."
             raise hinted(TextRefused(f"{old.path!r} says this already"), hint)
+        # the name first: whoever comes with a twin after the look below finds this name taken
         path = FACTS + file_name(fact.category, fact.subject, lambda name: sheaf.own.is_taken(FACTS + name))
+        for twin in self._on(fact.subject):
+            if old is None or twin.path != old.path:
+                hint = f"`memsheaf fact supersede {twin.path} FACT --reason TEXT` says what is true now."
+                raise hinted(Exists(twin.ref, "it is a fact on the same subject"), hint)
         text = add_dates(" ".join(fact.fact.split()), sheaf.today)
         memory = compose(
             name=fact.subject,
@@ -160,7 +165,7 @@ class Facts:
         try:
             facts = [self._sheaf.read(name if is_fact(name) else FACTS + name)]
         except (NotFound, PathRefused):
-            facts = [memory for memory in self.all() if fold_subject(memory.name) == fold_subject(name)]
+            facts = self._on(name)
         if len(facts) > 1:
             paths = ", ".join(memory.path for memory in facts)
             raise Refused(f"several facts are on it: {paths}; name one by its file")
@@ -170,6 +175,9 @@ class Facts:
         if facts[0].state != "ok":
             raise Refused(f"{facts[0].path!r} is no fact: it has no header that can be read")
         return facts[0]
+
+    def _on(self, subject: str) -> list[Memory]:
+        return [memory for memory in self.all() if fold_subject(memory.name) == fold_subject(subject)]
 
     def of(self, memory: Memory) -> Fact:
         """Return the five fields of a fact that is stored."""
