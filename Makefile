@@ -21,13 +21,15 @@ demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, n
 # Five processes on two cores, since many tests wait; no more, since each imports what it needs anew.
 PARTS := hub pages surfaces core rest
 hub := tests/hub
-pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py
+alone := tests/chat/test_repl.py tests/chat/test_shell.py
+pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py $(addprefix --ignore=,$(alone))
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
 core := $(foreach room,crash distribution fuzz guard index learn race work,tests/$(room))
-rest := tests $(addprefix --ignore=,$(hub) $(pages) $(surfaces) $(core))
+rest := tests $(addprefix --ignore=,$(hub) $(filter tests/%,$(pages)) $(surfaces) $(core))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}
+	$(MEMORY) $(BIN)/pytest $(alone)  # keys and signals, which a busy machine delays
 
 quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(MEMORY) $(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \
