@@ -72,7 +72,7 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 80_613,
+    "(flat) and work": 80_552,
     "adapters": 10_852,
     "chat": 36_261,
     "cli": 51_992,

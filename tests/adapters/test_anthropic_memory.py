@@ -191,6 +191,13 @@ def test_spellings_that_are_one_file_on_some_systems_are_one_file(tool: MemoryTo
     assert list(files(tool)) == ["caf\u00e9.txt.md"]
 
 
+def test_a_folder_has_one_spelling(tool: MemoryTool) -> None:
+    create(tool, "/memories/notes/a.txt")
+
+    assert "spell it like that" in refusal(create, tool, "/memories/NOTES/b.txt")
+    assert list(files(tool)) == ["notes/a.txt.md"]
+
+
 def outside_the_cache(folder: Path) -> dict[Path, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts)
     return {path: path.read_bytes() for path in files}

@@ -186,20 +186,6 @@ def run(
     return done
 
 
-def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_turn_had_tools: bool) -> bool:
-    """Return True if session notes should be written now; `written_at` is how long the conversation was last time.
-
-    First at 10,000 tokens; then after 5,000 more, and 3 calls of tools or a turn without any.
-
-    >>> notes_due(9_999, None, 50, True), notes_due(10_000, None, 0, True), notes_due(15_000, 10_000, 2, False)
-    (False, True, True)
-    """
-    if written_at is None:
-        return tokens >= 10_000
-    is_pause = tool_calls_since >= 3 or not last_turn_had_tools
-    return is_pause and tokens - written_at >= 5_000
-
-
 class Ladder:
     """One conversation on its way down. `texts` has what each message says by now, None where it is taken out.
 
