@@ -219,6 +219,11 @@ def test_what_only_speaks_of_secrets_passes() -> None:
         "Die PIN lautet 48" + "21",
         "The door code is 99" + "21#",
         "The gate code at the office is 99" + "21",
+        "the alarm code is 99" + "21",
+        "Remember that the PIN is 12" + "34",
+        "The wifi code is 8821" + "-BLUE",
+        "login for staging: admin / adm1n" + "Pass99",
+        "wifi: MyNet / sup3r" + "secret99",
     ],
 )
 def test_a_password_is_found_though_words_say_what_it_is_for(text: str) -> None:
@@ -238,6 +243,10 @@ def test_what_is_said_about_a_password_for_something_passes() -> None:
         "The PIN is 4 digits long",
         "The default PIN is 0000, in tests the PIN is 1234",
         "The PIN for Mumbai is 400001",
+        "In the demo of March the PIN is 1234, and the PIN is 1234 digits long",
+        "The wifi code: esp32-driver, in drivers/net_80211",
+        "wifi: ESP32 / ESP8266, 802.11ac / 802.11ax",
+        "The login for staging is with SSO/OAuth2, see login for admins: docs/login2.md",
         "The pin for numpy is 2024.1 and the LED pin is 1024",
         "The PIN for the sensor is 3300 ohms away",
         "The error code is 4040 and the postal code is 10115",
