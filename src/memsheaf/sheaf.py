@@ -634,25 +634,35 @@ class Sheaf:
 
     # Saving
 
-    def remember(self, text: str, *, name: str = "", description: str = "", type: str = "", **more: Any) -> Saved:
+    def remember(
+        self,
+        text: str,
+        *,
+        name: str = "",
+        description: str = "",
+        type: str = "",
+        corrects: Ref | None = None,
+        **more: Any,
+    ) -> Saved:
         """Save a fact as somebody says it: where it belongs, and in the place of the memory that it surely corrects.
 
         The text is stored as it is, without a request in front of it ("remember that"). Name, description and type
-        are derived from it unless they are given. `more` is passed on to `write`, whose errors it raises.
+        are derived from it unless they are given. `corrects` names the memory that it corrects. A sentence that says
+        nothing without that ("it's 10 MB now") stands above the old text. `more` is passed on to `write`, whose
+        errors it raises.
         """
         from memsheaf.learn.corrections import find_corrected
         from memsheaf.learn.sentences import draft_fact
 
         drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)._replace(explicit=True)
         drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
-        proposal = find_corrected(self, drafted)
+        proposal = find_corrected(self, drafted._replace(replaces=corrects))
         old = self.read(proposal.replaces) if proposal.replaces else None
         if old and old.body.strip() == proposal.content.strip():
             return Saved(old.ref, old, old, [])
         if old:
             more |= {"path": old.ref, "replace": True, "expect": old.version}
-        name, description, type, content = proposal[:4]
-        memory = self.write(name, description, type, content, supersedes=proposal.supersedes, **more)
+        memory = self.write(*proposal[:4], supersedes=proposal.supersedes, **more)
         return Saved(memory.ref, memory, old, [self.read(ref) for ref in proposal.supersedes])
 
     def write(

@@ -121,14 +121,51 @@ def test_after_a_change_the_new_word_is_answered_first(tmp_path: Path, old: str,
         user.agent.close(wait=60.0)
 
 
-def test_a_named_file_does_not_get_a_text_that_nobody_understands_alone(user: User) -> None:
+def test_a_text_that_nobody_understands_alone_stands_above_what_it_corrects(user: User) -> None:
     user.say("Remember that the port of the api is 8443")
     (row,) = user.agent.memory.layers.list()
 
-    answer = user.say(f"Update {user.agent.memory.layers.label(row.ref)}: it is 7001")
+    user.say(f"Update {user.agent.memory.layers.label(row.ref)}: it is 7001")
 
-    assert user.bodies == ["the port of the api is 8443"]
-    assert "Say in one message what it is about." in answer
+    (body,) = user.bodies
+    assert body.startswith("it is 7001\n\nBefore that, as of ")
+    assert body.endswith("the port of the api is 8443")
+
+
+@each_case(
+    "said, shown, correction",
+    [
+        ("The dev server port is 9080", "", "it's 9090 now"),
+        ("The dev server port is 9080", "What is the dev server port?", "sorry, 3001"),
+        ("Remember that the limit is 5 MB", "", "it's 10 MB now"),
+        ("Remember that my sister is called Anna", "", "No, it's Nadia"),
+    ],
+)
+def test_what_lacks_its_subject_corrects_the_memory_that_was_just_named(
+    tmp_path: Path, said: str, shown: str, correction: str
+) -> None:
+    user = open_user(tmp_path / correction.replace(" ", "-"), embedder="auto")
+    try:
+        user.say("Remember that we deploy on Fridays", said, *filter(None, [shown]))
+        answer = user.say(correction)
+        assert f"→ “{correction}”" in answer
+        assert len(user.bodies) == 2
+        (body,) = [body for body in user.bodies if body.startswith(correction)]
+        assert said.removeprefix("Remember that ") in body
+        lines = [row.description for row in user.agent.memory.layers.list()]
+        assert any(line.endswith(f"(before: {said.removeprefix('Remember that ')})") for line in lines)
+    finally:
+        user.agent.close(wait=60.0)
+
+
+@each_case("said", ["sorry, 3001", "it's 10 MB now", "that's Tuesdays now", "They are on Mondays now"])
+def test_what_lacks_its_subject_and_corrects_nothing_is_not_kept(tmp_path: Path, said: str) -> None:
+    user = open_user(tmp_path / said.replace(" ", "-"), embedder="auto")
+    try:
+        user.say("Remember that I like jazz", "Thanks", said)
+        assert user.bodies == ["I like jazz"]
+    finally:
+        user.agent.close(wait=60.0)
 
 
 # answers

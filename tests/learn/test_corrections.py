@@ -91,6 +91,21 @@ def test_8080_then_9090_then_8080_is_8080(sheaf: Sheaf) -> None:
     assert [sheaf.read(row.ref).body.strip() for row in sheaf.list()] == ["The dev port is 8080 again."]
 
 
+def test_a_correction_that_lacks_its_subject_keeps_it(sheaf: Sheaf) -> None:
+    sheaf.remember("The limit is 5 MB")
+    sheaf.remember("it's 10 MB now")
+    (row,) = sheaf.list()
+
+    assert row.description == "it's 10 MB now (before: The limit is 5 MB)"
+    assert re.fullmatch(
+        r"it's 10 MB now\n\nBefore that, as of [\d-]+:\n\nThe limit is 5 MB\n", sheaf.read(row.ref).body
+    )
+
+    sheaf.remember("it's 20 MB now")
+    (row,) = sheaf.list()
+    assert row.description == "it's 20 MB now (before: The limit is 5 MB)"
+
+
 OTHERS = [
     ("I drink coffee in the morning", "I drink tea, not coffee, in the evening"),
     ("We use Jest for unit tests", "We use Playwright, not Jest, for e2e tests"),

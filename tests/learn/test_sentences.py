@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts, split_facts
+from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, as_typed, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
 
@@ -161,3 +161,8 @@ def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, aft
 def test_every_letter_of_a_text_is_in_one_of_its_facts(text: str) -> None:
     facts = "".join(split_facts(text))
     assert [letter for letter in text if letter.isalpha()] == [letter for letter in facts if letter.isalpha()]
+
+
+def test_a_piece_that_is_not_in_a_message_is_told_soon_in_any_script() -> None:
+    assert as_typed("世界" * 50 + "!", "世界" * 50) == "世界" * 50 + "!"
+    assert as_typed("Café", "Cafe\u0301, please") == "Cafe\u0301"

@@ -111,7 +111,7 @@ class ChatMemory:
         self.has_learned = False
         self.asked_about, self.offered = self.offered, []
         late = None if self.session.ignoring else self.session.collect()
-        if late and not all(self._version(one.memory.ref) == one.memory.version for one in late.memories):
+        if late and not all(self.find(one.memory.ref)[2] == one.memory.version for one in late.memories):
             self.session.give_back(late)  # one of them was changed meanwhile
             late = None
         self.session.prefetch(message, ignore=ignore, tools=tools)
@@ -121,19 +121,13 @@ class ChatMemory:
         """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
         return self.session.collect(wait=PATIENCE if first and not self._selecting else 0.0)
 
-    def find(self, name: str) -> tuple[str, str, str]:
+    def find(self, name: Ref | str) -> tuple[str, str, str]:
         """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
         try:
             memory = self.layers.read(name)
         except MemsheafError:
-            return name, "", ""
+            return str(name), "", ""
         return self.layers.label(memory.ref), memory.text, memory.version
-
-    def _version(self, ref: Ref) -> str:
-        try:
-            return self.layers.read(ref).version
-        except MemsheafError:
-            return ""
 
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
@@ -209,8 +203,8 @@ class ChatMemory:
         lines = []
         for commit in self.layers.undo():
             for revision in commit.revisions:
-                is_now = "there again" if revision.before == ABSENT else "as it was before"
-                is_now = "gone again" if revision.after == ABSENT else is_now
+                ends = {revision.before: "there again", revision.after: "gone again"}
+                is_now = ends.get(ABSENT, "as it was before")
                 file = self.layers.label(Ref(commit.scope, revision.path))
                 lines.append(f"Taken back: {file} is {is_now}.")
         return "\n".join(lines)

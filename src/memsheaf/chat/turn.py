@@ -209,7 +209,7 @@ class RequestLoop:
         return step.said
 
     def _run(self, call: ToolCall) -> Iterator[Event]:
-        arguments = _arguments(call)
+        arguments = parse_object(call.arguments or "{}")
         shown = {
             name: without_secrets(value) if isinstance(value, str) else value
             for name, value in (arguments or {}).items()
@@ -271,8 +271,3 @@ def delegate(
     if last.role != "assistant" or last.calls:
         return ToolAnswer(f"Error: no end after {loop.cost.requests} requests.", failed=True), loop.cost
     return ToolAnswer(last.text), loop.cost
-
-
-def _arguments(call: ToolCall) -> Mapping[str, object] | None:
-    """The arguments that a model wrote, as an object; None when invalid. Empty text is no arguments."""
-    return parse_object(call.arguments or "{}")

@@ -266,23 +266,22 @@ def group_duplicates(
     memories: Iterable[Memory], may_join: Callable[[Memory, Memory], bool] = lambda keeper, other: True
 ) -> list[list[Memory]]:
     """Return the groups of memories that have nearly the same words, numbers and denials; the keeper comes first."""
-    ranked = sorted(memories, key=_rank_as_keeper, reverse=True)
+    ranked = sorted(
+        memories,
+        key=lambda memory: (
+            memory.pinned,
+            memory.source == "user",
+            _is_fixed(memory),
+            memory.trust == "confirmed",
+            len(set(fact(memory))),
+            _day(memory),
+            memory.path,
+        ),
+        reverse=True,
+    )
     facts = [tuple(fact(memory)) for memory in ranked]
     groups = group_alike(facts, lambda keeper, other: may_join(ranked[keeper], ranked[other]))
     return [[ranked[number] for number in group] for group in groups]
-
-
-def _rank_as_keeper(memory: Memory) -> tuple[object, ...]:
-    """Return what decides which of several memories that say the same stays: the greatest."""
-    return (
-        memory.pinned,
-        memory.source == "user",
-        _is_fixed(memory),
-        memory.trust == "confirmed",
-        len(set(fact(memory))),
-        _day(memory),
-        memory.path,
-    )
 
 
 def _may_retire(other: Memory, keeper: Memory) -> bool:

@@ -72,15 +72,12 @@ def clean_message(said: Said, *, privacy: str = "") -> Said:
     text = without_secrets(said.text[: 2 * MAX_MESSAGE_CHARS])
     if len(said.text) > MAX_MESSAGE_CHARS:
         text = f"{text[:MAX_MESSAGE_CHARS]}\n({len(said.text) - MAX_MESSAGE_CHARS:,} characters more were not kept)"
-    calls = tuple(call._replace(arguments=_clean_arguments(call.arguments)) for call in said.calls)
-    return said._replace(text=text, calls=calls, beside="")
-
-
-def _clean_arguments(arguments: str) -> str:
-    """Return the arguments of a call, or only a note if they are too long or hold a secret."""
-    if len(arguments) <= MAX_MESSAGE_CHARS and all(without_secrets(text) == text for text in _find_texts(arguments)):
-        return arguments
-    return json.dumps({"not kept": "it was too long, or held a secret"})
+    kept = list(said.calls)
+    for place, call in enumerate(kept):
+        is_long = len(call.arguments) > MAX_MESSAGE_CHARS
+        if is_long or any(without_secrets(text) != text for text in _find_texts(call.arguments)):
+            kept[place] = call._replace(arguments='{"not kept": "it was too long, or held a secret"}')
+    return said._replace(text=text, calls=tuple(kept), beside="")
 
 
 def append_lines(state: State, name: str, lines: Sequence[ConversationLine]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from memsheaf.encode.judge import UNRELATED, Replacement, cosine, judge_replacement, judge_sentence
 from memsheaf.errors import MemsheafError, Ref
@@ -23,7 +23,14 @@ from memsheaf.open_scope import OpenScope, find_matches
 from memsheaf.recall.turns import Proposal
 from memsheaf.store import Commit
 from memsheaf.text import tokenizer
-from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
+from memsheaf.text.sentences import (
+    find_sentences,
+    is_made_from,
+    lacks_subject,
+    make_description,
+    make_name,
+    without_opening,
+)
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
@@ -67,13 +74,6 @@ class LearningScopes(Protocol):
         """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
-class _Candidate(NamedTuple):
-    """A memory near a new fact, and what the judge says of the two."""
-
-    memory: Memory
-    judged: Replacement
-
-
 def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
     """Return a proposal with the memory that it replaces, if there is one, or those that it may correct.
 
@@ -81,7 +81,7 @@ def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
     """
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
-    candidates: list[_Candidate] = []
+    likely: list[tuple[Memory, Replacement]] = []
     is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
     for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
         if match.row.state != "ok" or match.row.trust != "confirmed":
@@ -100,20 +100,28 @@ def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            candidates.append(_Candidate(old, _judge(current, proposal.content)))
-    candidates.sort(key=lambda candidate: -candidate.judged.any)
-    likely = [each for each in candidates if each.judged.any >= LINK_FROM]
+            judged = _judge(current, proposal.content)
+            likely += [(old, judged)] if judged.any >= LINK_FROM else []
+    likely.sort(key=lambda pair: -pair[1].any)
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
     for old, judged in likely[:1]:
         if is_for_work and old.scope == "user":
             break  # what holds here is an exception from what holds for the person everywhere
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
-        if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
+        is_one = len(likely) == 1  # of several, nobody knows which is meant
+        if is_obsolete and is_one and not lacks_subject(proposal.content):
             return _take_place(proposal, old)
         if is_obsolete or judged.any >= KEEP_BELOW_FROM:
             title = "Still true in part" if judged.part > judged.whole else "Before that"
             return _put_above(_take_place(proposal, old), old, title)
-    return proposal._replace(supersedes=tuple(candidate.memory.ref for candidate in likely[:MAX_LINKED]))
+    return proposal._replace(supersedes=tuple(old.ref for old, _ in likely[:MAX_LINKED]))
+
+
+def corrects(sentence: str, old: Memory) -> bool:
+    """Return True if a sentence that lacks its subject ("it's 9090 now") corrects a memory that was just named."""
+    said = without_opening(sentence)
+    said = said if lacks_subject(said) else f"it's {said}"  # "sorry, 3001"
+    return lacks_subject(sentence) and judge_replacement(current_part(old.body), said).any >= LINK_FROM
 
 
 def correct_written(target: LearningScopes, proposal: Proposal) -> tuple[Memory | None, dict[str, Any]]:
@@ -188,8 +196,13 @@ def current_part(body: str) -> str:
 
 
 def _take_place(proposal: Proposal, old: Memory) -> Proposal:
-    """Return a proposal in the place of a memory, with that one's type, and its name where it still fits."""
+    """Return a proposal in the place of a memory, with that one's type, and its name where it still fits.
+
+    A sentence without a subject is called by both: "it's 10 MB now (before: The limit is 5 MB)".
+    """
     content = proposal.content
+    if lacks_subject(content):
+        content += f" (before: {make_description(re.split(_EARLIER, old.body.strip())[-1])})"
     gone = set(tokenizer.words(old.body)) - set(tokenizer.words(content))
 
     def still_fits(line: str) -> bool:
@@ -207,7 +220,9 @@ def _take_place(proposal: Proposal, old: Memory) -> Proposal:
 
 
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
-    """Return a model's proposal with the text that it replaces below its own, where much of that would be lost."""
+    """Return a proposal with the text that it replaces below its own, where that is lost or says what it is about."""
+    if lacks_subject(proposal.content):
+        return _put_above(_take_place(proposal, old), old, "Before that")
     known = _telling_words(old.body)
     if len(known) < LONG_BODY_WORDS or coverage(known, _telling_words(proposal.content)) >= SAME:
         return proposal

@@ -206,7 +206,7 @@ class DailyLog:
         self._refuse_link()
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
-        added = "".join(_render(LogEntry(moment, source, _plain(text), saved)) for source, text in texts)
+        added = "".join(_render(moment, source, text, saved=saved) for source, text in texts)
 
         def add() -> str:
             path, data, version = self._find_page(day)
@@ -344,16 +344,11 @@ def _read_turns(path: str, day: str, text: str) -> list[Turn]:
     return turns
 
 
-def _render(entry: LogEntry) -> str:
-    """Return an entry as its lines."""
-    source = f"{entry.source} (saved)" if entry.saved else entry.source
-    text = re.sub(r"(?m)^\s+$", "", entry.text)
-    return f"- {entry.time} {source}: " + re.sub(r"\n(?!\n|$)", "\n  ", text) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Return a text as any program may show it: with one kind of line end, and nothing that acts or hides."""
-    return for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
+def _render(time: str, source: str, text: str, *, saved: bool) -> str:
+    """Return an entry as its lines, as any program may show them: nothing in it acts or hides."""
+    plain = for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
+    lines = re.sub(r"\n(?!\n|$)", "\n  ", re.sub(r"(?m)^\s+$", "", plain))
+    return f"- {time} {source}{' (saved)' if saved else ''}: {lines}\n"
 
 
 def _shorten(text: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from memsheaf.memory import parse
 from memsheaf.text.similarity import SAME, coverage, words
@@ -23,26 +22,16 @@ _LABEL_PATTERN = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
 _SHAPE_PREFIXES = ("```", "~~~", "#", "|--")  # lines that only shape a text begin so
 
 
-class _Sayings(NamedTuple):
-    """The sayings of erased memories: `lines` to find anywhere, those that stand `alone`, words of `facts`."""
-
-    lines: frozenset[str]
-    alone: frozenset[str]
-    facts: frozenset[frozenset[str]]
-
-
 def make_erasure_filter(texts: Sequence[bytes]) -> Callable[[str], bool]:
     """Return a predicate: whether a text may stay, when memories with these texts were erased.
+
+    A text goes that has one of their lines, is one of them, says a fact of theirs in a sentence, or has nearly all
+    words of a long one.
 
     >>> keep = make_erasure_filter([b"---\\nname: Tabs\\ndescription: Indentation\\ntype: user\\n---\\nUse tabs.\\n"])
     >>> keep("Please remember: use tabs."), keep("The team will use browser tabs, and Maria owns the migration.")
     (False, True)
     """
-    sayings = _read_sayings(texts)
-    return lambda text: not _says(text, sayings)
-
-
-def _read_sayings(texts: Iterable[bytes]) -> _Sayings:
     lines: set[str] = set()
     bodies: set[str] = set()
     facts: set[frozenset[str]] = set()
@@ -54,34 +43,31 @@ def _read_sayings(texts: Iterable[bytes]) -> _Sayings:
         bodies.add(_bare(memory.body))
         sayings = [(memory.body, MIN_BODY_WORDS), *((title, MIN_TITLE_WORDS) for title in titles)]
         facts |= {fact for said, least in sayings if len(fact := frozenset(words(_even(said)))) >= least}
-    return _Sayings(
-        frozenset(line for line in lines if len(words(line)) >= MIN_LINE_WORDS),
-        frozenset(bodies | {line for line in lines if " " in line}) - {""},
-        frozenset(facts),
-    )
+    long_lines = [line for line in lines if len(words(line)) >= MIN_LINE_WORDS]
+    alone = (bodies | {line for line in lines if " " in line}) - {""}
 
-
-def _says(text: str, sayings: _Sayings) -> bool:
-    """Return True if a text has a line, says a fact in a sentence, or has nearly all words of a long one."""
-    even = _even(text)
-    folded = even.casefold()
-    for line in sayings.lines:
-        if line in folded and re.search(rf"(?<!\w){re.escape(line)}(?!\w)", folded):
+    def may_stay(text: str) -> bool:
+        even = _even(text)
+        folded = even.casefold()
+        for line in long_lines:
+            if line in folded and re.search(rf"(?<!\w){re.escape(line)}(?!\w)", folded):
+                return False
+        if not alone.isdisjoint(map(_bare, [text, *text.split("\n")])):
+            return False
+        every = frozenset(words(even))
+        likely = [fact for fact in facts if coverage(fact, every) >= SAME]
+        if not likely:
             return True
-    if not sayings.alone.isdisjoint(map(_bare, [text, *text.split("\n")])):
+        sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE_END, text)]
+        for fact in likely:
+            room = len(fact) + max(MAX_WORDS_AROUND, len(fact))
+            if len(fact) >= MIN_SCATTERED_WORDS:
+                return False
+            if any(len(sentence) <= room and coverage(fact, sentence) >= SAME for sentence in sentences):
+                return False
         return True
-    every = frozenset(words(even))
-    likely = [fact for fact in sayings.facts if coverage(fact, every) >= SAME]
-    if not likely:
-        return False
-    sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE_END, text)]
-    for fact in likely:
-        room = len(fact) + max(MAX_WORDS_AROUND, len(fact))
-        if len(fact) >= MIN_SCATTERED_WORDS:
-            return True
-        if any(len(sentence) <= room and coverage(fact, sentence) >= SAME for sentence in sentences):
-            return True
-    return False
+
+    return may_stay
 
 
 def _even(text: str) -> str:

@@ -27,6 +27,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
+from memsheaf.text.sentences import lacks_subject
 from memsheaf.text.similarity import LIKELY, RELATED, SAME, coverage, fact, numbers, telling, words
 from memsheaf.text.tokenizer import stem
 
@@ -166,7 +167,8 @@ def decide(
         if corrected.replaces in beside:
             corrected = proposal._replace(replaces=None, version="")
         proposal = corrected._replace(supersedes=tuple(ref for ref in corrected.supersedes if ref not in beside))
-        if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
+        is_sure = proposal.content == content or lacks_subject(content)  # what lacks its subject keeps the old text
+        if proposal.why == CORRECTION and not (proposal.replaces and is_sure):
             return None
         _refuse_unsupported(proposal, turns, memories)
         memory, was = draft(memories, proposal)

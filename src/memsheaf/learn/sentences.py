@@ -26,6 +26,7 @@ from memsheaf.text.sentences import (
     bullet_length,
     find_sentences,
     is_question,
+    lacks_subject,
     leans_back,
     make_description,
     make_name,
@@ -55,6 +56,7 @@ _POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
 )
+_OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
 _STANDING_ORDER = (  # "from now on, …" lasts, whatever the judge thinks of the rest
     r"(?i)\W*(?:(?:and|so|ok|also)\W+)*(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|von nun an"
     r"|künftig|désormais|dorénavant|à partir de maintenant|de ahora en adelante|これから|今後|从现在|以后)"
@@ -132,8 +134,9 @@ def split_facts(text: str) -> list[str]:
         mark = bullet_length(masked[start:end])
         is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
         sentence = text[start:end]
+        has_words = not sentence.isascii() or len(sentence.split()) >= MIN_WORDS_ALONE
         is_fact = (
-            not _is_short(sentence)
+            (has_words or re.match(_OF_USER, sentence))
             and (  # "Don't upgrade!" behind another sentence is none
                 "\n" in masked[last:start] or judge_sentence(sentence).worth >= MIN_WORTH_ALONE
             )
@@ -144,11 +147,6 @@ def split_facts(text: str) -> list[str]:
         return [without_request(text)]
     facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     return [without_request(fact[bullet_length(fact) :]) for fact in facts]
-
-
-def _is_short(sentence: str) -> bool:
-    has_few_words = sentence.isascii() and len(sentence.split()) < MIN_WORDS_ALONE
-    return has_few_words and not re.match(r"(?i)(?:i|i'm|my|we|our)\b", sentence)
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
@@ -171,8 +169,10 @@ def as_typed(piece: str, message: str) -> str:
     """
     if piece in message:
         return piece
-    pattern = re.sub(
-        r"[^\x00-\x7f]", lambda at: f"(?:{at[0]}|{unicodedata.normalize('NFD', at[0])})", re.escape(piece)
+    pattern = re.sub(  # a set, since two equal alternatives take twice as long with each character
+        r"[^\x00-\x7f]",
+        lambda at: "(?:" + "|".join({at[0], unicodedata.normalize("NFD", at[0])}) + ")",
+        re.escape(piece),
     )
     typed = re.search(pattern.replace("'", "['’]"), message)
     return typed[0] if typed else piece
@@ -184,12 +184,12 @@ def _read_message(text: str, today: date, corrections: bool, before: str) -> Ite
     min_worth = MIN_WORTH if is_short else MIN_WORTH_IN_LONG_MESSAGE
     for passage in _find_passages(own):
         verdict = _judge(passage, own, before.strip().rpartition("\n")[2])
-        kind = verdict.kind
+        kind, first = verdict.kind, passage.sentences[0].spoken
         if passage.asked:
             kind, why = "", ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
-        elif verdict.worth >= min_worth or re.match(_STANDING_ORDER, passage.sentences[0].spoken):
+        elif (verdict.worth >= min_worth or re.match(_STANDING_ORDER, first)) and not lacks_subject(first):
             why = STATED
         elif corrections and is_short and verdict.worth >= MIN_WORTH_OF_CORRECTION:
             why = CORRECTION
@@ -282,20 +282,15 @@ def _judged_text(sentence: Sentence) -> str:
     return text[order.end() :].strip(" ?？") if order else text
 
 
-def _is_open_question(sentence: str) -> bool:
-    """Return True for a question, unless it is a polite order: "could you always answer in English?"."""
-    return is_question(sentence) and not re.match(_POLITE_ORDER, sentence)
-
-
 def _may_be_kept(passage: Passage) -> bool:
     """Return True if a passage that nobody asked to keep may be a lasting fact that makes sense by itself."""
     first = passage.sentences[0]
     if len(first.text.encode()) < MIN_FACT_BYTES or len(first.spoken) > MAX_SENTENCE_CHARS:
         return False
-    if any(ephemeral(each.text) or _is_open_question(each.spoken) for each in passage.sentences):
-        return False
-    if any(re.search(_ABOUT_THIS, each.spoken) for each in passage.sentences):
-        return False
+    for each in passage.sentences:
+        is_open = is_question(each.spoken) and not re.match(_POLITE_ORDER, each.spoken)
+        if is_open or ephemeral(each.text) or re.search(_ABOUT_THIS, each.spoken):
+            return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
     is_word = first.text.isascii() and " " not in first.text  # "Thanks!"
-    return len(telling) >= MIN_TELLING_WORDS or not (is_word or leans_back(first.spoken))
+    return len(telling) >= MIN_TELLING_WORDS or not is_word

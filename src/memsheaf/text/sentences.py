@@ -38,6 +38,7 @@ _QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|か
 
 # A sentence that begins with one of these words leans on the one before it, unless it orders something.
 _LEANING_WORDS = (
+    r"(?!this (?:project|repo(?:sitory)?|codebase|app|team|company|package|library|machine|laptop|week|month|year)\b)"
     r"(?:it|its|that|this|these|those|he|she|they|his|her|their)\b(?!['’]s (?:all|it)\b)"
     r"|(?:except|unless|otherwise|not|nor)\b"
     r"|(?:er|sie|dies|außer|sonst|ansonsten|nicht|deshalb)\b|es\b(?! gibt)"
@@ -47,16 +48,17 @@ _LEANING_WORDS = (
     r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
     r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
 )
+_BARE_VALUE = r"(?i)(?:no|sorry|actually|correction|nein|non|não|нет)\s*[,.:!–—-]\s*\S+(?:\s+\S+)?"  # "sorry, 3001"
 _AND_OR = r"(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|o)\b"
-MAX_LEANING_WORDS = 5  # in a sentence that begins with a conjunction; a longer one says something of its own
 _ORDER_WORDS = (
     r"(?:now|first|then|next|please|sure|yet|working|can|could|would you|will you|let['’]?s|go|run|fix|add"
     r"|write|make|create|update|check|show|help|look|explain|refactor|rename|delete|remove|open|tell|give|try|what|how"
     r"|why|where|who|jetzt|bitte|dann|maintenant|ahora)\b"
 )
-_BACK_AT_END = r".*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
-_LEANING_SENTENCE = rf"(?is)\W*(?:{_AND_OR}\s)?(?:{_LEANING_WORDS})(?!\W*{_ORDER_WORDS})|{_BACK_AT_END}"
-_SHORT_LEANING = rf"(?is)\W*(?:{_AND_OR})(?!\W*{_ORDER_WORDS})"
+_BACK_AT_END = r"(?is).*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
+_LEANING_START = rf"(?is)\W*(?:{_AND_OR}\s)?(?:{_LEANING_WORDS})(?!\W*{_ORDER_WORDS})"
+# a longer sentence that begins with a conjunction says something of its own
+_SHORT_LEANING = rf"\W*(?:{_AND_OR})(?!\W*{_ORDER_WORDS})\s*(?:\S+\s*){{0,4}}$"
 
 
 def _may_have_borders(text: str) -> bool:
@@ -99,18 +101,26 @@ def is_question(sentence: str) -> bool:
     return bool(re.search(_QUESTION_END, sentence))
 
 
+def lacks_subject(text: str) -> bool:
+    """Return True if nobody understands how a text begins without what was said before it.
+
+    >>> lacks_subject("it's 9090 now"), lacks_subject("No, it's Nadia"), lacks_subject("sorry, 3001")
+    (True, True, True)
+    >>> lacks_subject("This project uses pnpm"), lacks_subject("Ask Kim before running it.")
+    (False, False)
+    """
+    return bool(re.match(_LEANING_START, without_opening(text)) or re.fullmatch(_BARE_VALUE, text))
+
+
 def leans_back(sentence: str) -> bool:
-    """Return True if a sentence makes no sense without the one before it.
+    """Return True if a sentence belongs to the one before it.
 
     >>> leans_back("It runs at night."), leans_back("But not on Fridays."), leans_back("Ask Kim before running it.")
     (True, True, True)
     >>> leans_back("And in this project the staging db is wiped."), leans_back("We use pnpm.")
     (False, False)
     """
-    if re.match(_LEANING_SENTENCE, sentence):
-        return True
-    is_short = len(sentence.split()) <= MAX_LEANING_WORDS
-    return is_short and bool(re.match(_SHORT_LEANING, sentence))
+    return lacks_subject(sentence) or bool(re.match(f"{_BACK_AT_END}|{_SHORT_LEANING}", sentence))
 
 
 MAX_NAME_CHARS = 60
@@ -187,9 +197,9 @@ def is_made_from(body: str, description: str) -> bool:
     >>> is_made_from("I prefer pnpm.", "I prefer pnpm"), is_made_from("I prefer pnpm.", "Package manager")
     (True, False)
     """
-    line = _without_opening(body).rstrip(" .。")
+    line = without_opening(body).rstrip(" .。")
     return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(
-        _without_opening(description).rstrip(" .。…")
+        without_opening(description).rstrip(" .。…")
     )
 
 
@@ -197,11 +207,12 @@ def _first_sentence(text: str) -> str:
     sentence = text.strip()
     if _may_have_borders(sentence):
         sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
-    sentence = _without_opening(sentence)
+    sentence = without_opening(sentence)
     return sentence.rstrip(" .。:：") or sentence
 
 
-def _without_opening(text: str) -> str:
+def without_opening(text: str) -> str:
+    """Return a text in one line, without what says nothing there, such as "oh, by the way" and "no,"."""
     line = " ".join(text.split())
     return re.sub(_OPENING, "", line) or line
 

@@ -73,8 +73,7 @@ def is_unspaced(text: str) -> bool:
 
 def is_weak(word: str) -> bool:
     """Return True if it says little to have this word of `words` in common: talk, a letter, a small number."""
-    is_small = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit()))
-    return is_small or word in _weak_stems()
+    return word in _weak_stems() or bool(re.fullmatch(r"[\0-\x7f]|[0-9]{2}", word))
 
 
 @cache

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
-from datetime import date
 from typing import NamedTuple
 
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline.requests import (
     COURTESIES,
+    FILE_NAME,
     MAX_REQUEST_CHARS,
     MemoryRequest,
     choose,
@@ -30,9 +30,9 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, Ref, Refused
 from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import current_part
+from memsheaf.learn.corrections import corrects, current_part
 from memsheaf.learn.extract import JudgedProposal
-from memsheaf.learn.sentences import draft_fact, split_facts
+from memsheaf.learn.sentences import split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
 from memsheaf.memory import KINDS, Memory
 from memsheaf.open_scope import new_group
@@ -40,7 +40,7 @@ from memsheaf.recall.inject import text_for_model
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import forget_together
 from memsheaf.text.neutralize import one_line, visible
-from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
+from memsheaf.text.sentences import bullet_length, find_sentences, is_question, lacks_subject
 from memsheaf.text.tokenizer import is_unspaced, words
 
 MAX_SHOWN = 20  # memories in one answer
@@ -49,7 +49,8 @@ MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
 MIN_NAMED = 0.25  # of the characters of a memory: what names less of it is asked about before it goes
-MIN_SHARE = 0.5  # of the words of a question: a memory that has more of them may answer it
+MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
+MIN_SHARE_OF_ANSWER = 0.51
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
@@ -168,10 +169,10 @@ class _Reply:
             return self._say("help")
         if kind in COURTESIES:
             return self._say(kind)
-        if kind == "create":
-            return self._create(request) if can_write else self._say("no files")
         if self._memory.session.ignoring:
             return self._say("ignored")
+        if kind == "create":
+            return self._create(request) if can_write else self._say("no files")
         if kind in ("list", "know", "search"):
             return self._tell(request)
         if why := self._find_obstacle(kind):
@@ -179,7 +180,7 @@ class _Reply:
         if kind == "undo":
             return self._memory.undo()
         if kind == "forget":
-            return self._offer_all(request) if request.about else self._forget(request)
+            return self._offer(self._select(request.about)) if request.about else self._forget(request)
         return self._save(request)
 
     def _find_obstacle(self, kind: str = "") -> str:
@@ -199,18 +200,17 @@ class _Reply:
     def _search(self, subject: str) -> list[FoundMemory]:
         """Return what a search finds, the newest first."""
         hits = self._sheaf.search(subject, limit=MAX_SHOWN) if subject.strip() else []
-        memories = sorted((hit.memory for hit in hits), key=self._find_time, reverse=True)
-        return [FoundMemory(memory, _count_shared(memory, subject)) for memory in memories]
+        found = [FoundMemory(hit.memory, _count_shared(hit.memory, subject)) for hit in hits]
+
+        def times(each: FoundMemory) -> list[str]:  # the header has no more than the day
+            return [*(commit.at for commit in self._sheaf.log(each.memory.ref, limit=1)), each.memory.updated]
+
+        return sorted(found, key=times, reverse=True)
 
     def _find(self, subject: str, min_share: float = 0.01) -> list[FoundMemory]:
         """Return the memories that have all words of a subject; where there are none, those that have some."""
         found = [each for each in self._search(subject) if each.share >= min_share]
         return [each for each in found if each.share == 1] or found
-
-    def _find_time(self, memory: Memory) -> str:
-        """Return when a memory was last changed; its header has no more than the day."""
-        commit = next(iter(self._sheaf.log(memory.ref, limit=1)), None)
-        return commit.at if commit else memory.updated
 
     def _render(self, memory: Memory) -> str:
         """Return a memory for a person: its file, type and day, its text, and what is doubtful about it."""
@@ -266,16 +266,16 @@ class _Reply:
             return self._join([learned])
         if learned:
             return self._join([learned, *self._name_rest(text)])
+        if corrected := self._find_corrected(text):
+            return self._join([self._save_fact(text, (), corrected)])
         fitting = self._find(question, min_share=1)
         return self._join([self._list(self._say("recalled"), fitting) if fitting else "", self._say("no match")])
 
     def _answer_question(self, question: str) -> str:
         """Show what has most words of a question; else say that nothing answers it, with what comes nearest."""
-        found = self._search(question)
-        fitting = [each for each in found if each.share == 1] or [each for each in found if each.share > MIN_SHARE]
-        if fitting:
+        if fitting := self._find(question, MIN_SHARE_OF_ANSWER):
             return self._list(self._say("recalled"), fitting)
-        if nearest := [each for each in found if each.share][:MAX_NEAREST]:
+        if nearest := self._find(question)[:MAX_NEAREST]:
             return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
         return self._say("no answer")
 
@@ -329,30 +329,40 @@ class _Reply:
         before = self._find_message_before() if request.kind == "remember" and not text else ""
         if before and find_requests(before)[0].kind == "other":
             text = before.strip()
-        if not text or (file and leans_back(text)):
+        if not text:
             return self._say("what")
         if secrets := find_secrets(self._message) or find_secrets(text):
             return self._say("secret", kind=secrets[0].kind)
-        if file:
-            return self._replace(self._sheaf.read(file), text)
+        corrected = self._sheaf.read(file).ref if file else self._find_corrected(text)
+        if corrected:
+            return self._save_fact(text, (), corrected)
+        if request.kind == "update" and lacks_subject(text):  # nobody knows later what it is about
+            return self._say("what")
         named = request.subject if find_telling_words(request.subject) and not request.about else ""
         others = [each.memory.ref for each in self._find(named, MIN_SHARE)]
         facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
         replies = [self._try(self._save_fact, fact, others) for fact in facts or [text]]
         return "\n".join(replies)
 
-    def _save_fact(self, fact: str, others: Sequence[Ref]) -> str:
-        _, memory, old, linked = self._sheaf.remember(fact, also=self._group)
+    def _find_corrected(self, sentence: str) -> Ref | None:
+        """Return the memory that a sentence without a subject corrects: one that the last answer saved or showed."""
+        fitting = [memory.ref for memory in self._find_named() if corrects(sentence, memory)]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _find_named(self) -> list[Memory]:
+        """Return the memories that the last answer saved, or those that it showed."""
+        names = [each.path for said in self._before[-1:] for each in said.touched if each.action == "saved"]
+        names = names or re.findall(FILE_NAME, "".join(said.text for said in self._before[-1:]))
+        return [self._sheaf.read(row.ref) for row in self._sheaf.list() if self._sheaf.label(row.ref) in names]
+
+    def _save_fact(self, fact: str, others: Sequence[Ref], corrected: Ref | None = None) -> str:
+        _, memory, old, linked = self._sheaf.remember(fact, corrects=corrected, also=self._group)
         what = current_part(memory.body)
         if memory is old:
             return self._say("already", file=self._label(memory), what=what)
         rivals = dict.fromkeys([*(each.ref for each in linked), *others])
-        return self._report_saved(memory.ref, what, old.body if old else "", [] if old else list(rivals))
-
-    def _replace(self, old: Memory, fact: str) -> str:
-        fields = draft_fact(fact, date.fromisoformat(self._sheaf.today), old.type)[:4]
-        memory = self._sheaf.write(*fields, path=old.ref, replace=True, expect=old.version, also=self._group)
-        return self._report_saved(old.ref, memory.body.strip(), old.body, [])
+        was = current_part(old.body) if old else ""
+        return self._report_saved(memory.ref, what, was, [] if old else list(rivals))
 
     def _report_saved(self, ref: Ref, what: str, old: str, rivals: Sequence[Ref]) -> str:
         """Return the line about a memory that was saved or changed, and those about memories that it may correct."""
@@ -380,9 +390,8 @@ class _Reply:
             if not found:
                 return self._say("unknown", subject=request.subject)
         else:
-            saved = [each.path for said in self._before[-1:] for each in said.touched if each.action == "saved"]
-            files = [request.file] if request.file else saved
-            found = [FoundMemory(self._sheaf.read(file), 1) for file in files]
+            named = [self._sheaf.read(request.file)] if request.file else self._find_named()
+            found = [FoundMemory(memory, 1) for memory in named]
             if not found:
                 return self._say("what")
         memories = [each.memory for each in found]
@@ -393,13 +402,11 @@ class _Reply:
             return self._offer(memories)
         return self._delete(memories)
 
-    def _offer_all(self, request: MemoryRequest) -> str:
-        memories = self._select(request.about)
-        return self._offer(memories) if memories else self._say("nothing")
-
     def _offer(self, memories: list[Memory]) -> str:
         """Name what would be deleted, and how to agree to that."""
         self._memory.offered = memories
+        if not memories:
+            return self._say("nothing")
         heading = self._say("offer", count=f"{len(memories)}")
         return "\n".join([self._name(heading, memories), self._say("agree")])
 
@@ -417,8 +424,7 @@ class _Reply:
         content, lines = "\n", [self._say("create", file=request.file)]
         if request.file.endswith(".py"):
             content = _STARTER.replace("{indent}", "    ")
-            found = [] if self._memory.session.ignoring else self._find("indentation tabs spaces code style")
-            for memory, _ in found:
+            for memory, _ in self._find("indentation tabs spaces code style"):
                 if style := re.search(_INDENTATION, memory.body):
                     content = _STARTER.replace("{indent}", "\t") if style["tabs"] else content
                     lines.append(self._say("followed", file=self._label(memory), what=one_line(memory.body, 200)))

@@ -22,7 +22,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.sentences import as_typed
 from memsheaf.text.requests import SaveRequest, find_request
-from memsheaf.text.sentences import find_sentences, is_question, leans_back
+from memsheaf.text.sentences import find_sentences, is_question, lacks_subject
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.tokenizer import is_unspaced, is_weak, words
 
@@ -32,7 +32,8 @@ COURTESIES = ("thanks", "fine", "greeting")
 MAX_BARE_WORDS = 2  # of a correction that says nothing without its subject
 MIN_WORTH_OF_CORRECTION = 0.15  # probability from which what follows "No," is a fact; "run the tests first" is below
 
-FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
+FILE_NAME = r"(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md"
+FILE = rf"[`'\"“]?(?P<file>{FILE_NAME})[`'\"”]?"
 _QUOTED_FILE = r"(?<!\w)[`'\"“][\w./\\~:-]*[\w-]\.\w{1,8}[`'\"”]"
 _STOPS = " \t\n.,!?。，！？;；~–—-…"
 _VERBS = ("remember", "forget", "delete", "update", "search", "merke", "vergiss", "oublie", "recuerda", "olvida")
@@ -231,9 +232,7 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
     corrected = shown[opening.end() : last] if opening and not is_asked else ""
     if not find_telling_words(corrected) or ephemeral(corrected):
         return _Sentence(start, end)
-    if leans_back(corrected):
-        return _Sentence(start, end, "update")  # "No, it's Nadia": nobody knows later what that is about
-    is_fact = judge_sentence(corrected).worth >= MIN_WORTH_OF_CORRECTION
+    is_fact = lacks_subject(shown[start:last]) or judge_sentence(corrected).worth >= MIN_WORTH_OF_CORRECTION
     return _Sentence(start, end, "update", spans={"fact": (start, last)}) if is_fact else _Sentence(start, end)
 
 
@@ -263,7 +262,7 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
     if kind == "update" and "file" not in parts and has_words("work", subject):
         return MemoryRequest("other", text)
     is_bare = fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS
-    if kind == "update" and subject and (is_bare or leans_back(fact)):
+    if kind == "update" and subject and (is_bare or lacks_subject(fact)):
         fact = text[spans["subject"][0] : spans["fact"][0]] + fact  # alone nobody would understand it
     about = next((each for each in ("all", "user", "project") if has_words(each, subject, whole=True)), "")
     return MemoryRequest(

@@ -157,10 +157,7 @@ class Commands:
             self._refuse("memory")
 
     def _undo(self, rest: str) -> None:
-        if rest:
-            self._run(["undo", *split_words(rest)])
-        else:
-            self._screen.say(self._agent.memory.undo())  # in whichever scope it was
+        self._run(["undo", *self._scopes(), *split_words(rest)])
 
     def _run_about(self, command: str, text: str) -> None:
         """Run a command about a text or a file that is taken as it was typed."""
