@@ -10,6 +10,7 @@ import pytest
 from cases import each_case
 from chat.scene import run
 from memsheaf.chat.agent import Agent
+from memsheaf.chat.offline.requests import find_requests, read_languages, say
 from memsheaf.chat.permissions import Permission
 from memsheaf.cli.chat_agent import open_agent
 from memsheaf.config import Settings
@@ -166,6 +167,52 @@ def test_what_lacks_its_subject_and_corrects_nothing_is_not_kept(tmp_path: Path,
         assert user.bodies == ["I like jazz"]
     finally:
         user.agent.close(wait=60.0)
+
+
+def test_a_memory_of_two_facts_is_shown_before_one_of_them_is_forgotten(user: User) -> None:
+    user.say("Remember that I was born in Linz and my sister is called Eva.", "Remember that I like jazz.")
+
+    answer = user.say("forget that I was born in Linz")
+
+    assert "Nothing is deleted yet." in answer
+    assert "my sister is called Eva" in answer
+    assert len(user.bodies) == 2
+    user.say("yes")
+    assert user.bodies == ["I like jazz."]
+    user.say("forget jazz")
+    assert user.bodies == []
+
+
+# off the record
+
+
+@each_case(
+    "stop, again",
+    [
+        ("stop remembering", "you can remember again"),
+        ("Don't save anything in this conversation.", "Ok, start remembering again."),
+        ("stop remembering", "Du darfst dir wieder etwas merken."),
+    ],
+)
+def test_a_chat_that_keeps_nothing_says_how_that_ends_and_it_does(tmp_path: Path, stop: str, again: str) -> None:
+    user = open_user(tmp_path / again.replace(" ", "-"), embedder="auto")
+    try:
+        assert "remember again" in user.say(stop)
+        user.say("I live in Graz")
+        assert user.bodies == []
+        assert user.say(again) == say("resume", find_requests(again)[0].language)
+        user.say("I live in Vienna")
+        assert user.bodies == ["I live in Vienna"]
+    finally:
+        user.agent.close(wait=60.0)
+
+
+def test_every_language_has_every_reply() -> None:
+    languages = {name: words["replies"] for name, words in read_languages().items() if "replies" in words}
+
+    assert {name: languages["English"].keys() - replies.keys() for name, replies in languages.items()} == {
+        name: set() for name in languages
+    }
 
 
 # answers

@@ -303,7 +303,7 @@ def test_a_memory_that_is_only_read_is_not_changed_and_that_is_said(
     with Sheaf.open("user", settings=settings, read_only=True) as reading:
         chat = Chat(reading, tmp_path)
         for text in ("Remember that I like tea.", "Forget that I live in Berlin", "I like green tea"):
-            assert "memory can only be read here; nothing was changed" in chat.say(text)
+            assert "Memory can only be read here; nothing was changed" in chat.say(text)
         assert "Berlin" in chat.say("What do you know about me?")
 
 

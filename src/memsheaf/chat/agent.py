@@ -287,8 +287,10 @@ class _RunningTurn:
         agent = self._agent
         agent.heed_erasures()
         self._begin = len(agent.conversation)
-        if is_silent(follow_privacy(agent.memory.session.privacy, message)):
-            yield Notice("this turn is off the record: neither what you said nor the answer is kept or learned from")
+        privacy = follow_privacy(agent.memory.session.privacy, message)
+        if is_silent(privacy):
+            end = ", until you say “you can remember again”" if privacy == "rest" else ""
+            yield Notice(f"off the record: neither what you said nor the answer is kept or learned from{end}")
         self.loop.add(Said("user", message))
         yield from self._fit()
         late = agent.memory.begin(message, ignore=ignore, tools=agent.used)
@@ -340,7 +342,12 @@ class _RunningTurn:
         said = agent.conversation[self._begin :]
         if not said:
             return
-        messages, number = tuple(_messages(said, self._begin)), agent.kept.turns if agent.kept else 0
+        number = agent.kept.turns if agent.kept else 0
+        messages = tuple(  # without what memory itself answered
+            Message(one.role, one.text, str(at))
+            for at, one in enumerate(said, self._begin)
+            if one.text and not one.tool.startswith("memory_")
+        )
         has_saved = agent.memory.has_learned or bool(self._changes())
         turn = Turn(agent.id, messages, saved=has_saved, number=number)
         try:
@@ -399,10 +406,3 @@ def _without_memory(conversation: Sequence[Said]) -> Iterator[Said]:
 
 def _is_of_memory(tool: str) -> bool:
     return tool.startswith("memory_") or tool == DELEGATE["name"]
-
-
-def _messages(said: Sequence[Said], begin: int) -> Iterator[Message]:
-    """A turn as learning reads it: what was said and looked at, without what memory itself answered."""
-    for number, one in enumerate(said, begin):
-        if one.text and not one.tool.startswith("memory_"):
-            yield Message(one.role, one.text, str(number))

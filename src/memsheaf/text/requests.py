@@ -225,22 +225,27 @@ def follow_privacy(before: str, message: str) -> str:
     """Return how far the user's wish not to store anything reaches, once this message is said.
 
     "" stores the message, "turn" does not, "next" covers the next message too, and "rest" all of the conversation
-    that follows. "asked" stores a message in such a rest, because the user asks to remember it; the rest goes on
-    behind it. `before` is what was returned for the user's message before this one, "" for the first.
+    that follows, until the user says "you can remember again". "asked" stores a message in such a rest, because the
+    user asks to remember it; the rest goes on behind it. `before` is what was returned for the user's message before
+    this one, "" for the first.
 
     >>> follow_privacy("", "Don't save anything in this conversation.")
     'rest'
     >>> follow_privacy("rest", "I live in Bergen."), follow_privacy("rest", "Remember that I use vim.")
     ('rest', 'asked')
+    >>> follow_privacy("rest", "ok, you can remember again.")
+    ''
     >>> follow_privacy("next", "I live in Bergen."), follow_privacy("turn", "I live in Bergen.")
     ('turn', '')
     """
     request = _find_clause(message, "private")
     reach = request or _find_clause(message, "ignore")
     spans = read_patterns()["all"]
-    asks_to_remember = bool(before) and not reach and any(map(find_request, re.split(_SENTENCE_END, spoken(message))))
+    asks_to_remember = not reach and any(map(find_request, re.split(_SENTENCE_END, spoken(message))))
     if re.search(spans["conversation"], reach):
         return "rest"
+    if re.search(spans["no longer private"], _read(message)):
+        return ""
     if before in ("rest", "asked"):
         return "asked" if asks_to_remember else "rest"
     if re.search(spans["next message"], request):

@@ -58,7 +58,7 @@ _ORDER_WORDS = (
 _BACK_AT_END = r"(?is).*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
 _LEANING_START = rf"(?is)\W*(?:{_AND_OR}\s)?(?:{_LEANING_WORDS})(?!\W*{_ORDER_WORDS})"
 # a longer sentence that begins with a conjunction says something of its own
-_SHORT_LEANING = rf"\W*(?:{_AND_OR})(?!\W*{_ORDER_WORDS})\s*(?:\S+\s*){{0,4}}$"
+_LEANING_OTHERWISE = rf"{_BACK_AT_END}|\W*(?:{_AND_OR})(?!\W*{_ORDER_WORDS})\s*(?:\S+\s*){{0,4}}$"
 
 
 def _may_have_borders(text: str) -> bool:
@@ -120,7 +120,7 @@ def leans_back(sentence: str) -> bool:
     >>> leans_back("And in this project the staging db is wiped."), leans_back("We use pnpm.")
     (False, False)
     """
-    return lacks_subject(sentence) or bool(re.match(f"{_BACK_AT_END}|{_SHORT_LEANING}", sentence))
+    return lacks_subject(sentence) or bool(re.match(_LEANING_OTHERWISE, sentence))
 
 
 MAX_NAME_CHARS = 60

@@ -48,9 +48,8 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
-MIN_NAMED = 0.25  # of the characters of a memory: what names less of it is asked about before it goes
+MAX_UNNAMED = 2.0  # times the words that name a memory: one that has as many says more, and is asked about
 MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
-MIN_SHARE_OF_ANSWER = 0.51
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
@@ -186,11 +185,13 @@ class _Reply:
     def _find_obstacle(self, kind: str = "") -> str:
         """Return why a request of a kind cannot be done in this turn, an empty string if it can."""
         if self._sheaf.read_only:
-            return "memory can only be read here; nothing was changed"
+            return self._say("read only")
         if self._offline.is_planning():
-            return "plan mode: nothing is written, memory included"
-        is_private = kind != "forget" and self._memory.session.refusal(is_reading=False)
-        return "this turn is off the record; nothing of it is kept" if is_private else ""
+            return self._say("planning")
+        session = self._memory.session
+        if kind == "forget" or not session.refusal(is_reading=False):
+            return ""
+        return self._say("off record rest" if session.privacy == "rest" else "off record")
 
     # answers from memory
 
@@ -227,9 +228,9 @@ class _Reply:
     def _select(self, about: str) -> list[Memory]:
         """Return the memories that "me", "the project" or "everything" stands for."""
         kinds = {"user": ("user", "feedback"), "all": ()}.get(about, (about,))
-        scopes = self._sheaf.open_scopes(lasting=True)
-        rows = [row for scope in scopes for row in scope.list() if row.state == "ok"]
-        return [self._sheaf.read(row.ref) for row in rows if not kinds or row.type in kinds]
+        rows = [row for scope in self._sheaf.open_scopes(lasting=True) for row in scope.list()]
+        wanted = [row for row in rows if row.state == "ok" and (not kinds or row.type in kinds)]
+        return [self._sheaf.read(row.ref) for row in wanted]
 
     def _list(self, heading: str, found: Sequence[FoundMemory]) -> str:
         return "\n".join([heading, *(self._render(each.memory) for each in found[:MAX_SHOWN])])
@@ -255,12 +256,12 @@ class _Reply:
         if self._memory.session.ignoring:
             return self._say("ignored")
         learned = self._learn(text)
-        question = text[-MAX_REQUEST_CHARS:]
-        if len(text.split()) <= MAX_WORDS_OF_NOTHING and not find_telling_words(text):
+        question, why = text[-MAX_REQUEST_CHARS:], self._find_obstacle()
+        if not why and len(text.split()) <= MAX_WORDS_OF_NOTHING and not find_telling_words(text):
             return self._join([learned or self._say("unclear")])
         if is_question(question):
             return self._join([learned, self._answer_question(question)])
-        if why := self._find_obstacle():
+        if why:
             return why
         if find_secrets(text):
             return self._join([learned])
@@ -273,7 +274,7 @@ class _Reply:
 
     def _answer_question(self, question: str) -> str:
         """Show what has most words of a question; else say that nothing answers it, with what comes nearest."""
-        if fitting := self._find(question, MIN_SHARE_OF_ANSWER):
+        if fitting := self._find(question, MIN_SHARE):
             return self._list(self._say("recalled"), fitting)
         if nearest := self._find(question)[:MAX_NEAREST]:
             return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
@@ -351,8 +352,8 @@ class _Reply:
 
     def _find_named(self) -> list[Memory]:
         """Return the memories that the last answer saved, or those that it showed."""
-        names = [each.path for said in self._before[-1:] for each in said.touched if each.action == "saved"]
-        names = names or re.findall(FILE_NAME, "".join(said.text for said in self._before[-1:]))
+        last = self._before[-1] if self._before else Said("assistant", "")
+        names = [each.path for each in last.touched if each.action == "saved"] or re.findall(FILE_NAME, last.text)
         return [self._sheaf.read(row.ref) for row in self._sheaf.list() if self._sheaf.label(row.ref) in names]
 
     def _save_fact(self, fact: str, others: Sequence[Ref], corrected: Ref | None = None) -> str:
@@ -398,8 +399,10 @@ class _Reply:
         if len(memories) > 1 or found[0].share < 1:
             self._memory.offered = memories[:MAX_LISTED]
             return self._name(self._say("which"), self._memory.offered)
-        if 0 < len(request.subject) < MIN_NAMED * len(memories[0].body):
-            return self._offer(memories)
+        if request.subject:
+            telling = find_telling_words(memories[0].body)
+            if len(telling) >= MAX_UNNAMED * len(find_telling_words(request.subject)):
+                return self._offer(memories)
         return self._delete(memories)
 
     def _offer(self, memories: list[Memory]) -> str:

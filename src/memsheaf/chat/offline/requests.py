@@ -28,7 +28,7 @@ from memsheaf.text.tokenizer import is_unspaced, is_weak, words
 
 MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
 MAX_SENTENCES = 100
-COURTESIES = ("thanks", "fine", "greeting")
+COURTESIES = ("thanks", "fine", "greeting", "resume")
 MAX_BARE_WORDS = 2  # of a correction that says nothing without its subject
 MIN_WORTH_OF_CORRECTION = 0.15  # probability from which what follows "No," is a fact; "run the tests first" is below
 

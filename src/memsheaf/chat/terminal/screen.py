@@ -25,6 +25,8 @@ _ANSWER = 60  # columns of a tool's answer that stand in its line
 _WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
 
+_STYLE_OF_CHANGE = {"+": "green", "-": "red", "@": "cyan"}
+
 
 class OutputClosed(Exception):
     """The screen cannot be written to; without a message, because its reader has had enough."""
@@ -162,7 +164,7 @@ class Screen:
         first, *more = wrap_line(one_line(line, 4 * room), room)
         lines = for_terminal(detail).rstrip("\n").split("\n") if detail.strip() else []
         rows = [
-            (part, _style_of_diff(each) if is_diff else "")
+            (part, _STYLE_OF_CHANGE.get(each[:1], "") if is_diff else "")
             for each in lines
             for part in wrap_line(each.expandtabs(4), room)
         ]
@@ -356,12 +358,6 @@ def render_outcome(event: Called) -> str:
     if len(lines) == 1 and len(lines[0]) <= _ANSWER:
         return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
     return plural(len(lines), "line") + took
-
-
-def _style_of_diff(line: str) -> str:
-    if line.startswith(("+++", "---", "@@")):
-        return "cyan"
-    return "green" if line.startswith("+") else "red" if line.startswith("-") else ""
 
 
 def wrap_line(line: str, room: int) -> list[str]:
