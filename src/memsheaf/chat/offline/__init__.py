@@ -48,7 +48,8 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
-MAX_UNNAMED = 2.0  # times the words that name a memory: one that has as many says more, and is asked about
+MAX_TIMES_STATED = 2  # as many words as a request repeats: a memory that has them is asked about before it goes
+MAX_TIMES_NAMED = 4  # the same where a request only names its subject
 MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
@@ -399,10 +400,10 @@ class _Reply:
         if len(memories) > 1 or found[0].share < 1:
             self._memory.offered = memories[:MAX_LISTED]
             return self._name(self._say("which"), self._memory.offered)
-        if request.subject:
-            telling = find_telling_words(memories[0].body)
-            if len(telling) >= MAX_UNNAMED * len(find_telling_words(request.subject)):
-                return self._offer(memories)
+        body, subject = memories[0].body, request.subject
+        times = MAX_TIMES_STATED if subject in body else MAX_TIMES_NAMED
+        if subject and len(find_telling_words(body)) >= times * len(find_telling_words(subject)):
+            return self._offer(memories)
         return self._delete(memories)
 
     def _offer(self, memories: list[Memory]) -> str:

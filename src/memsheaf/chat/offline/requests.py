@@ -81,7 +81,7 @@ def say(name: str, language: str = "English", **values: str) -> str:
     >>> say("already", "German", file="user_tea.md", what="Tee")
     'Das ist schon gemerkt, in user_tea.md: Tee'
     """
-    replies = {**read_languages()["English"]["replies"], **read_languages()[language]["replies"]}
+    replies = read_languages()[language]["replies"]
     masked = {place: without_secrets(value) for place, value in values.items()}
     return str(replies[name]).format(model=replies["model"], **masked)
 
@@ -151,9 +151,10 @@ def correct_spelling(text: str) -> str:
     ('remember that I like tea', '')
     """
     first, _, rest = text.strip().partition(" ")
-    verbs = [verb for verb in _VERBS if verb[0] == first[:1].lower()]
-    meant = [f"{verb} {rest}" for verb in get_close_matches(first.lower(), verbs, n=1, cutoff=0.8)]
-    return next((each for each in meant if find_requests(each)[0].kind != "other"), "")
+    for verb in get_close_matches(first.lower(), _VERBS, n=1, cutoff=0.8):
+        if verb[0] == first[0].lower() and find_requests(f"{verb} {rest}")[0].kind != "other":
+            return f"{verb} {rest}"
+    return ""
 
 
 def deletes_all(text: str, before: str) -> bool:
