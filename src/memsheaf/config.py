@@ -96,7 +96,7 @@ _FIELD_OF_KEY = {
 """The single settings, each with its field of `Settings`."""
 _FIELD_OF_TABLE = {"learning.scopes.": "policies", "projects.": "projects", "teams.": "teams"}
 OPEN_TABLES = tuple(_FIELD_OF_TABLE)  # tables whose keys are not known beforehand
-_SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _CHOICES = {"learning.policy": POLICIES, "hub.offline": ("", *OFFLINE)}
 _AT_LEAST_ONE = frozenset({"chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn"})
 _VARIABLE_NAME = "[A-Z_][A-Z0-9_]{0,63}"
@@ -442,9 +442,9 @@ def _bad(key: str, message: str, reason: str = "") -> BadSettings:
 def _check(key: str, value: object, default: object) -> Any:
     """Return the value of a setting in the type of its default. Raises BadSettings."""
     if isinstance(default, bool):
-        if str(value).lower() not in _SWITCHES:
+        if str(value).lower() not in SWITCHES:
             raise _bad(key, f"the setting {key} must be true or false, not {value!r}")
-        return _SWITCHES[str(value).lower()]
+        return SWITCHES[str(value).lower()]
     if isinstance(default, str):
         if not isinstance(value, str) or (default and not value):
             raise _bad(key, f"the setting {key} must be a text, not {value!r}")

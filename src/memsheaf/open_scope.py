@@ -329,7 +329,7 @@ class OpenScope:
             return self.index.rows("version <> ?", UNUSABLE)
         if not any_case:  # "0" comes right after "/"
             return self.index.rows("path > ? AND path < ? AND version <> ?", f"{folder}/", f"{folder}0", UNUSABLE)
-        prefix = _without_surrogates(fold(f"{folder}/"))
+        prefix = fold(f"{folder}/").encode("utf-8", "replace").decode()
         rows = self.index.rows("fold >= ? AND fold < ? AND version <> ?", prefix, f"{prefix[:-1]}0", UNUSABLE)
         return [row for row in rows if row.path.startswith(f"{folder}/")] or rows
 
@@ -1165,10 +1165,6 @@ def _note_unseen(find: Callable[[], TrustLedger | None], transaction: Transactio
     from memsheaf.hub.replica_state import note_pending
 
     note_pending(transaction.history, commit)
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:

@@ -218,7 +218,8 @@ def list_roots(folder: str) -> list[str]:
         if not os.path.islink(os.path.join(folder, layer)):
             roots += [f"{layer}/{name}" for name in named_folders(os.path.join(folder, layer))]
     logs = [inside(root, LOGS_FOLDER) for root in roots]
-    return roots + [log for log in logs if _is_plain_folder(os.path.join(folder, log))]
+    places = {log: os.path.join(folder, log) for log in logs}
+    return roots + [log for log in logs if os.path.isdir(places[log]) and not os.path.islink(places[log])]
 
 
 def is_log_root(root: str) -> bool:
@@ -228,10 +229,6 @@ def is_log_root(root: str) -> bool:
     (True, True, False)
     """
     return root == LOGS_FOLDER or root.endswith(f"/{LOGS_FOLDER}")
-
-
-def _is_plain_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def named_folders(parent: str) -> list[str]:

@@ -335,6 +335,7 @@ class Sheaf:
         self._on_open = on_open
         self._folders = folders or OpenFolders(by)
         self._roots: dict[str, str] = {}
+        self._said_together: dict[str, list[Ref]] = {}
         self._whole = self  # what `only` made this from
 
     @classmethod
@@ -648,21 +649,23 @@ class Sheaf:
 
         The text is stored as it is, without a request in front of it ("remember that"). Name, description and type
         are derived from it unless they are given. `corrects` names the memory that it corrects. A sentence that says
-        nothing without that ("it's 10 MB now") stands above the old text. `more` is passed on to `write`, whose
-        errors it raises.
+        nothing without that ("it's 10 MB now") stands above the old text. Of facts that are saved with the same
+        `also`, none corrects another. `more` is passed on to `write`, whose errors it raises.
         """
         from memsheaf.learn.corrections import find_corrected
         from memsheaf.learn.sentences import draft_fact
 
-        drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)._replace(explicit=True)
+        drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)
         drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
-        proposal = find_corrected(self, drafted._replace(replaces=corrects))
+        beside = self._said_together.setdefault(more["also"], []) if "also" in more else []
+        proposal = find_corrected(self, drafted._replace(explicit=True, replaces=corrects), beside)
         old = self.read(proposal.replaces) if proposal.replaces else None
         if old and old.body.strip() == proposal.content.strip():
             return Saved(old.ref, old, old, [])
         if old:
             more |= {"path": old.ref, "replace": True, "expect": old.version}
         memory = self.write(*proposal[:4], supersedes=proposal.supersedes, **more)
+        beside.append(memory.ref)
         return Saved(memory.ref, memory, old, [self.read(ref) for ref in proposal.supersedes])
 
     def write(
@@ -959,7 +962,8 @@ class Sheaf:
 
         What the same command did in other scopes is taken back with it; `others` are the scopes that a move or an
         import may have reached. What a person did outside, and events of a task, are taken back only by their id.
-        Returns one commit for each scope, that of the change itself first.
+        Returns one commit for each scope, that of the change itself first; a scope that is not open here is named by
+        its folder.
 
         Raises:
             NoSuchCommit: there is none, or several begin with that id.
@@ -979,9 +983,13 @@ class Sheaf:
             raise missing
         commit, scope = max(candidates, key=lambda candidate: candidate[0].at)
         around = self.open_scopes()
+        names = {each.root: each.name for each in around}
         if _origin(scope, commit)[0].why.startswith((MOVE, "import ")):  # these may have changed any scope
             around += others()
-        return [undone for _, undone in undo_together(scope, commit.id, around)]
+        return [
+            undone._replace(scope=names.get(where.root, os.path.basename(where.root)))
+            for where, undone in undo_together(scope, commit.id, around)
+        ]
 
     # History
 
@@ -1191,22 +1199,16 @@ def undo_together(
     since = str(datetime.fromisoformat(commit.at) - MAX_TIME_APART).replace(" ", "T")
     wanted = [(scope, commit)]
     for other in {**{each.root: each for each in others}, scope.root: scope}.values():
-        recent = takewhile(lambda candidate: candidate.at >= since, other.log())
-        for candidate in _standing(recent):
+        undone: set[str] = set()
+        for candidate in takewhile(lambda candidate: candidate.at >= since, other.log()):
+            if candidate.id in undone:
+                continue
+            undone.add(candidate.undoes)
             if candidate.id != commit.id and _group(other, candidate) == group:
                 wanted.append((other, candidate))
     # what was removed comes back before its copy elsewhere goes: whatever fails in between, it is in one place
     wanted.sort(key=lambda pair: any(step.before == ABSENT for step in pair[1].revisions))
     return [(where, where.undo(candidate.id)) for where, candidate in wanted]
-
-
-def _standing(commits: Iterable[Commit]) -> Iterator[Commit]:
-    """Yield those of the commits, newest first, that were not undone since."""
-    undone: set[str] = set()
-    for commit in commits:
-        if commit.id not in undone:
-            undone.add(commit.undoes)
-            yield commit
 
 
 def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:

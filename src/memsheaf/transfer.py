@@ -984,7 +984,13 @@ def _search_traces(
     folders = dict.fromkeys((store.journals, store.root))
     places = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
     places.update(place for folder in folders for place in _walk_files(folder, RESERVED_FOLDERS))
-    memories = sorted(place for place in places if _is_memory(search.name(place)))
+    memories = sorted(
+        place
+        for place in places
+        if re.fullmatch(r"(?s)(?!\.).*\.md", name := search.name(place))
+        and name != CATALOG
+        and not (os.sep in name and _is_reserved(name))
+    )
     pieces = _find_pieces(erased)
     names = {form for name in erased.names if len(name) >= MIN_PIECE_BYTES for form in _spell(name.encode())}
     for place in memories:
@@ -1022,11 +1028,6 @@ def _search_traces(
         tuple(git),
         _describe_remedy(store, erased) if git else (),
     )
-
-
-def _is_memory(name: str) -> bool:
-    is_inside = os.sep in name and _is_reserved(name)
-    return name.endswith(".md") and not name.startswith(".") and name != CATALOG and not is_inside
 
 
 def _is_reserved(name: str) -> bool:
@@ -1078,11 +1079,5 @@ def _walk_files(root: str, skip: Collection[str] = ()) -> Iterator[str]:
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name.casefold() not in skip]
-        yield from filter(_may_hold_text, (os.path.join(folder, name) for name in names))
-
-
-def _may_hold_text(place: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(place).st_mode)
-    except OSError:
-        return True
+        places = (os.path.join(folder, name) for name in names)
+        yield from (place for place in places if os.path.isfile(place) or not os.path.exists(place))

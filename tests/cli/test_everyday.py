@@ -249,6 +249,8 @@ def test_settings_are_shown_set_and_unset_line_by_line(run: Run, environment: di
     assert list(found["learning.policy"].values()) == ["learning.policy", "suggest", "config.toml", "auto"]
     assert found["tools"]["from"] == "default"
 
+    assert run("config", "set", "chat.selector", "yes")[1] == "chat.selector = true\n"
+    assert "selector = true\n" in file.read_text()
     before = file.read_text()
     assert run("config", "set", "learning.policy", "bogus")[0] == 1
     assert file.read_text() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,22 @@ def test_an_import_says_where_each_scope_went_and_one_undo_reaches_another_proje
     assert paths(run) == []
 
 
+def test_an_undo_that_reaches_another_project_names_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", "We use pnpm here")
+    assert run("edit", paths(run)[0], "--move", "user")[0] == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    _, out, _ = run("undo")
+
+    head, *lines = out.splitlines()
+    assert re.fullmatch(r"Undone in work-\w+, user:", head)
+    assert re.fullmatch(r"  \+ work-\w+:project_pnpm\.md", lines[0])
+    assert paths(run) == []
+
+
 def test_an_import_into_one_scope_says_which(run: Run, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     text = "---\nname: Release day\ndescription: When\ntype: project\n---\nFridays.\n"
@@ -151,3 +168,23 @@ def test_the_log_shows_no_hash_of_what_was_learned_unless_asked(run: Run) -> Non
 
     assert "extraction  learn\n" in short
     assert "extraction  learn " in full
+
+
+def test_facts_of_one_message_neither_replace_nor_doubt_each_other(run: Run) -> None:
+    facts = ["Anna leads QA", "Carla leads design", "Bob leads ops", "Dora leads QA now"]
+
+    _, out, err = run("remember", "\n".join(f"- {fact}" for fact in facts))
+
+    assert out.count("Saved ") == len(facts)
+    assert "outdated" not in err
+    assert sorted(row["description"] for row in json.loads(run("list", "--json")[1])["memories"]) == sorted(facts)
+
+
+def test_a_list_shows_both_of_a_memory_whose_older_text_may_still_hold(run: Run) -> None:
+    run("remember", "Anna leads QA and Bob leads ops")
+    run("remember", "Carla leads QA now")
+
+    out = run("list")[1]
+
+    assert "Carla leads QA now" in out
+    assert "Bob leads ops" in out

@@ -13,7 +13,7 @@ below it, under the day of which it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from memsheaf.encode.judge import UNRELATED, Replacement, cosine, judge_replacement, judge_sentence
@@ -74,17 +74,18 @@ class LearningScopes(Protocol):
         """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
-def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
+def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collection[Ref] = ()) -> Proposal:
     """Return a proposal with the memory that it replaces, if there is one, or those that it may correct.
 
-    A memory that says the same is named as replaced, too; nothing changes with it.
+    A memory that says the same is named as replaced, too; nothing changes with it. Memories `beside` it were said in
+    the same message, and are not corrected by it.
     """
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
     likely: list[tuple[Memory, Replacement]] = []
     is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
     for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
-        if match.row.state != "ok" or match.row.trust != "confirmed":
+        if match.row.state != "ok" or match.row.trust != "confirmed" or match.row.ref in beside:
             continue
         try:
             old = target.read(match.row.ref)
@@ -112,8 +113,7 @@ def find_corrected(target: LearningScopes, proposal: Proposal) -> Proposal:
         if is_obsolete and is_one and not lacks_subject(proposal.content):
             return _take_place(proposal, old)
         if is_obsolete or judged.any >= KEEP_BELOW_FROM:
-            title = "Still true in part" if judged.part > judged.whole else "Before that"
-            return _put_above(_take_place(proposal, old), old, title)
+            return _take_place(proposal, old, "Still true in part" if judged.part > judged.whole else "Before that")
     return proposal._replace(supersedes=tuple(old.ref for old, _ in likely[:MAX_LINKED]))
 
 
@@ -195,13 +195,14 @@ def current_part(body: str) -> str:
     return re.split(_EARLIER, body.strip())[0]
 
 
-def _take_place(proposal: Proposal, old: Memory) -> Proposal:
+def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
     """Return a proposal in the place of a memory, with that one's type, and its name where it still fits.
 
-    A sentence without a subject is called by both: "it's 10 MB now (before: The limit is 5 MB)".
+    With a title the old text stays below it, and it is called by both: "it's 10 MB now (before: The limit is 5 MB)".
     """
     content = proposal.content
-    if lacks_subject(content):
+    if title:
+        proposal = _put_above(proposal, old, title)
         content += f" (before: {make_description(re.split(_EARLIER, old.body.strip())[-1])})"
     gone = set(tokenizer.words(old.body)) - set(tokenizer.words(content))
 
@@ -222,7 +223,7 @@ def _take_place(proposal: Proposal, old: Memory) -> Proposal:
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
     """Return a proposal with the text that it replaces below its own, where that is lost or says what it is about."""
     if lacks_subject(proposal.content):
-        return _put_above(_take_place(proposal, old), old, "Before that")
+        return _take_place(proposal, old, "Before that")
     known = _telling_words(old.body)
     if len(known) < LONG_BODY_WORDS or coverage(known, _telling_words(proposal.content)) >= SAME:
         return proposal

@@ -163,10 +163,7 @@ def decide(
     """
     try:
         content = proposal.content
-        corrected = find_corrected(memories, proposal)
-        if corrected.replaces in beside:
-            corrected = proposal._replace(replaces=None, version="")
-        proposal = corrected._replace(supersedes=tuple(ref for ref in corrected.supersedes if ref not in beside))
+        proposal = find_corrected(memories, proposal, beside)
         is_sure = proposal.content == content or lacks_subject(content)  # what lacks its subject keeps the old text
         if proposal.why == CORRECTION and not (proposal.replaces and is_sure):
             return None

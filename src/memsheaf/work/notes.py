@@ -27,7 +27,6 @@ from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import (
     BULLET_MARK,
-    Section,
     append_bullet,
     append_section,
     entries,
@@ -136,7 +135,8 @@ def set_notes(sheaf: Sheaf, lines: Mapping[str, str]) -> tuple[str, str]:
         nonlocal text
         old = text = look(NOTES) or _EMPTY_NOTES
         for title, line in lines.items():
-            section = _find(text, title)
+            matches = (part for part in sections(text) if _MEANINGS.get(fold_title(part.title)) == title)
+            section = next(matches, None)
             if title == BLOCKERS:
                 text = append_bullet(text, section.title if section else title, f"{sheaf.today}: {line}")
             elif section:
@@ -270,11 +270,6 @@ def archive(text: str, today: str, moved: Sequence[NotesEntry]) -> str:
         line = f"{entry.heading}{apart}{entry.text}" if entry.heading else entry.text
         text = append_bullet(text, today, lower_headings(line))
     return text
-
-
-def _find(text: str, title: str) -> Section | None:
-    """Return the first section under one of our headings, whichever of its names it has."""
-    return next((part for part in sections(text) if _MEANINGS.get(fold_title(part.title)) == title), None)
 
 
 def _entries(text: str) -> list[NotesEntry]:

@@ -21,6 +21,7 @@ from memsheaf.config import (
     OFFLINE,
     OPEN_TABLES,
     POLICIES,
+    SWITCHES,
     Settings,
     line_of,
     split_key,
@@ -171,8 +172,8 @@ def to_toml(value: object) -> str:
 
 def _parse_value(value: str, was: object) -> object:
     """Return the value of a word, of the type that the setting has."""
-    if isinstance(was, bool) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
+    if isinstance(was, bool):
+        return SWITCHES.get(value.lower(), value)
     if isinstance(was, int | float) and re.fullmatch(r"\d+(?:\.\d+)?", value):
         return float(value) if "." in value else int(value)
     return value

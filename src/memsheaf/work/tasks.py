@@ -135,10 +135,11 @@ class Task:
 
     def summary(self) -> str:
         """Return where the task stands: what is in the way first, then TASK.md, and where the rest is."""
+        items = sorted(self.items(), key=lambda item: (item.status != REGRESSED, -item.last))
         lines = [
             f"Task {self.slug}: {self.title}",
             f"{self.status}, phase {self.phase}, iteration {self.iteration}",
-            *(f"{item.status} {item.id}: {item.description}" for item in sorted(self.items(), key=_blocking_first)),
+            *(f"{item.status} {item.id}: {item.description}" for item in items),
         ]
         lines = [one_line(line, MAX_LINE_CHARS) for line in lines]
         lines += ["", self.body.strip(), "", *(f"File: {path}" for path in self.files())]
@@ -447,10 +448,6 @@ def _with_item(table: str, item: VerifiedItem) -> str:
     row = f"| {item.id} | {description} | {item.first} | {item.last} | {item.status} |"
     changed, count = re.subn(rf"(?m)^\s*\|\s*{re.escape(item.id)}\s*\|[^\r\n]*", lambda old: row, table)
     return changed if count else f"{table.rstrip()}\n{row}\n"
-
-
-def _blocking_first(item: VerifiedItem) -> tuple[bool, int]:
-    return item.status != REGRESSED, -item.last
 
 
 def _refused(why: str) -> TextRefused:
