@@ -26,6 +26,22 @@ NAMED = [
     ("well actually the release train leaves on Mondays", "the release train leaves on Mondays", None),
     ("right, so Tom is vegetarian", "Tom is vegetarian", "tom-vegetarian"),
     ("we decided against Kafka", "=", "decided-against-kafka"),
+    ("My daughter's birthday is on 3 May", "=", "daughter-birthday-3-may"),
+    (
+        "Unless the customer pays in advance, invoices are due in 30 days",
+        "Unless the customer pays in advance, invoices are due…",
+        "unless-customer-pays-advance-invoices",
+    ),
+    (
+        "For TypeScript we use strict mode, no any, and named exports only",
+        "For TypeScript we use strict mode, no any…",
+        "typescript-strict-mode",
+    ),
+    (
+        "The design doc is at https://docs.example.com/spec?id=42&rev=7#intro, ask Priya for access",
+        "The design doc…",
+        "design-doc",
+    ),
     ("So far we use Jest everywhere", "=", "jest-everywhere"),
     ("Well-tested code comes first", "=", "well-tested-code-comes-first"),
     (

@@ -27,6 +27,7 @@ PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
+_LOST_NEGATION = r"(?<=\w\w-\w\w)-(?:no|not|never)$|(?<=\w{3})-(?:no|not|never)$"
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
 _NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
@@ -263,4 +264,4 @@ def _telling_slug(name: str) -> str:
         # Without what is cut off, a number says nothing, and "unless I …" the wrong thing.
         while len(telling) > 2 and (telling[-1].isdecimal() or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
-    return slug("-".join(telling) or name)
+    return re.sub(_LOST_NEGATION, "", slug("-".join(telling) or name))

@@ -219,9 +219,7 @@ def is_example(rest: str) -> bool:
 
 def _is_guessable(value: str) -> bool:
     """Return True for what examples and default installations use."""
-    return bool(re.fullmatch(_WEAK_VALUE, value) or re.match(r"[$<{\[%]|$", value)) or (
-        len(value) < 6 and value.islower()
-    )
+    return bool(re.fullmatch(_WEAK_VALUE, value) or re.match(r"[$<{\[%]|$|(?=[^A-Z]{1,5}$).*[a-z]", value))
 
 
 def _may_be_secret(value: str, least: int) -> bool:

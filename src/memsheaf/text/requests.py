@@ -263,7 +263,11 @@ def is_silent(privacy: str) -> bool:
 def _find_clause(message: str, kind: str) -> str:
     """Return the clause that is a request of this kind, else ""; one before it that says how long is part of it."""
     text = _read(message)
-    languages = [name for name, patterns in read_patterns().items() if _has_stem(text, patterns.get(f"{kind} stems"))]
+    languages = [
+        name
+        for name, patterns in read_patterns().items()
+        if any(stem in text for stem in patterns.get(f"{kind} stems", _CUT_MARK * 2).split("|"))
+    ]
     before = ""
     for sentence in re.split(_SENTENCE_END, text):
         for language in languages:
@@ -271,10 +275,6 @@ def _find_clause(message: str, kind: str) -> str:
                 return request
         before += sentence
     return ""
-
-
-def _has_stem(text: str, stems: str | None) -> bool:
-    return stems is not None and any(stem in text for stem in stems.split("|"))
 
 
 def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> str:

@@ -124,13 +124,13 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
-MIN_NAME_CHARS = 20  # of a name that is a part of its sentence
 # A sign at which a clause ends, or a word.
 _TOKEN = r"([,;:](?=\s)|[，；、]|[–—-](?=\s)|\([\d-]+\))|[(（][^()（）]*[)）]|(?:(?![,;:]\s)[^\s，；、])+"
-# Where a sentence may be cut, as `_shorten` explains: where a clause ends, where a phrase does, or behind any word.
+# Where a sentence may be cut, as `_shorten` explains: where a clause ends, where a phrase does, or behind any word;
+# each with the fewest characters that must stand before it.
 # It is not cut behind "not" or "the", nor before what a condition holds for.
-_PHRASE = r"((?:j[^,|]*,\|?(?![jlcn])|(?!j[^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?"
-_ENDS = (rf"{_PHRASE},.*", rf"{_PHRASE}[jlce].*", r"([^|]*w).*")
+_PHRASE = r"((?:[jl][^,|]*,\|?(?![jlcn])|(?![jl][^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?"
+_ENDS = ((20, rf"{_PHRASE},.*"), (20, rf"{_PHRASE}[jlce].*"), (8, r"([^|]*w).*"))
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
@@ -184,9 +184,9 @@ def _shorten(text: str, limit: int) -> str:
     tokens = list(re.finditer(_TOKEN, spoken(sentence)))
     letters = "".join("," if token[1] else groups.get(token[0].lower(), "w") for token in tokens)
     room = sum(token.end() < limit for token in tokens)
-    for pattern in _ENDS:
+    for min_chars, pattern in _ENDS:
         match = re.fullmatch(pattern, f"{letters[:room]}|{letters[room:]}")
-        if match and (end := tokens[match.end(1) - 1].end()) >= MIN_NAME_CHARS:
+        if match and (end := tokens[match.end(1) - 1].end()) >= min_chars:
             return sentence[:end] + "…"
     return sentence[: limit - 1] + "…"
 
