@@ -137,6 +137,7 @@ def test_a_text_that_nobody_understands_alone_stands_above_what_it_corrects(user
     "said, shown, correction",
     [
         ("The dev server port is 9080", "", "it's 9090 now"),
+        ("We use Postgres 16 in this project", "", "no wait, it's 17"),
         ("The dev server port is 9080", "What is the dev server port?", "sorry, 3001"),
         ("Remember that the limit is 5 MB", "", "it's 10 MB now"),
         ("Remember that my sister is called Anna", "", "No, it's Nadia"),

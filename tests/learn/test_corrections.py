@@ -104,6 +104,7 @@ def test_a_correction_that_lacks_its_subject_keeps_it(sheaf: Sheaf) -> None:
     sheaf.remember("it's 20 MB now")
     (row,) = sheaf.list()
     assert row.description == "it's 20 MB now (before: The limit is 5 MB)"
+    assert "10 MB" not in sheaf.read(row.ref).body
 
 
 OTHERS = [

@@ -325,6 +325,6 @@ def _changes(call: Call, commit: Commit, full: bool = False, *, with_text: bool 
 def _changed_lines(revision: Revision) -> Iterator[Part]:
     """Return the lines of a memory's text that a change took away and those it brought."""
     texts = (revision.old, revision.new)
-    old, new = (parse("any.md", data).body.strip().split("\n") if data else [] for data in texts)
+    old, new = (re.findall(".+", parse("any.md", data).body) if data else [] for data in texts)
     yield from (Styled(f"    - {line}", "red") for line in old if line not in new)
     yield from (Styled(f"    + {line}", "green") for line in new if line not in old)

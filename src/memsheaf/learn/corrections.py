@@ -180,9 +180,9 @@ def _judge(old: str, new: str) -> Replacement:
     return UNRELATED if are_numbers else Replacement(0.0, min(judged.any, LINK_FROM))
 
 
-def _without_marks(text: str) -> str:
-    """Return a text in small letters without punctuation; signs such as `<` and `+` stay."""
-    return " ".join(re.sub(r"[.,;:!?…。，！？'\"]", " ", text.casefold()).split())
+def _without_marks(text: str) -> list[str]:
+    """Return the words of a text in small letters without punctuation; signs such as `<` and `+` stay."""
+    return re.sub(r"[.,;:!?…。，！？'\"]", " ", text.casefold()).split()
 
 
 def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
@@ -231,9 +231,15 @@ def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
 
 
 def _put_above(proposal: Proposal, old: Memory, title: str) -> Proposal:
-    """Return a proposal with the text of an older memory below its own."""
+    """Return a proposal with the text of an older memory below its own.
+
+    Of several sentences that lack their subject ("it's 10 MB", "it's 20 MB") the last stays.
+    """
+    content, below = proposal.content.strip(), old.body.strip()
+    if lacks_subject(content) and lacks_subject(below) and (rest := below.removeprefix(current_part(below))):
+        return proposal._replace(content=content + rest)
     day = (old.updated or old.created)[:10] or "an unknown day"
-    return proposal._replace(content=f"{proposal.content.strip()}\n\n{title}, as of {day}:\n\n{old.body.strip()}")
+    return proposal._replace(content=f"{content}\n\n{title}, as of {day}:\n\n{below}")
 
 
 def _telling_words(text: str) -> set[str]:

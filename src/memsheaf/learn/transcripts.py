@@ -133,10 +133,15 @@ class _TurnReader:
     def add_message(self, role: str, text: str, id: str = "", at: str = "") -> None:
         """Add a message. After an answer, the user begins a new turn.
 
-        The arguments of a slash command are text for the command to work on, so they become a quotation.
+        The arguments of a slash command are text for the command to work on, so they become a quotation; what asks
+        not to be stored stays as it is.
         """
         if role == "user":
-            text = re.sub(_COMMAND_ARGUMENTS, _quote_arguments, text)
+            text = re.sub(
+                _COMMAND_ARGUMENTS,
+                lambda given: given[1] if asks_not_to_store(given[1]) else re.sub(r"(?m)^(?=.)", "> ", given[1]),
+                text,
+            )
         text = unwrapped(text)
         if role == "user" and text and self._is_answered:
             self.finish()
@@ -213,11 +218,6 @@ def _split_dialogue(text: str) -> Iterator[tuple[str, str]]:
     if not text.lstrip().startswith("User:") and not {"user", "assistant"} <= {role for role, _ in parts}:
         parts = [("user", [text])]
     yield from ((role, "\n".join(lines).strip()) for role, lines in parts if role)
-
-
-def _quote_arguments(arguments: re.Match[str]) -> str:
-    """Return the arguments of a slash command as quoted lines; what asks not to be stored stays as it is."""
-    return arguments[1] if asks_not_to_store(arguments[1]) else re.sub(r"(?m)^(?=.)", "> ", arguments[1])
 
 
 def _join_texts(content: object) -> str:
