@@ -188,3 +188,9 @@ def test_a_list_shows_both_of_a_memory_whose_older_text_may_still_hold(run: Run)
 
     assert "Carla leads QA now" in out
     assert "Bob leads ops" in out
+
+
+def test_why_names_a_memory_as_it_is_shown(run: Run) -> None:
+    run("remember", "I prefer pnpm")
+
+    assert "user:user_pnpm.md matters with" in run("why", "which package manager, pnpm or npm?")[1].splitlines()[0]

@@ -319,7 +319,7 @@ def test_every_candidate_says_in_a_word_why_it_is_cut_and_how_likely_it_matters(
     assert cuts["Lunch"] == "unlikely"
     assert all(bool(one.why) == bool(one.cut) and one.chosen != bool(one.cut) for one in found.candidates)
     assert all(0 <= one.likely <= 1 and one.near == 0 for one in found.candidates)
-    assert found.decision.startswith("project_harbour-")
+    assert found.decision.startswith("user:project_harbour-")
     below = sheaf.session().why("how many tons is an elephant?")
     assert {one.cut for one in below.candidates} == {"unlikely"}
     assert below.decision.startswith("nothing is recalled: ")

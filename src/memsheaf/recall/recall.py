@@ -261,7 +261,7 @@ def _select_likely(candidates: Sequence[Candidate]) -> tuple[list[Candidate], st
     if not possible:
         return list(candidates), "nothing is recalled: nothing else fits"
     best = max(possible, key=lambda candidate: candidate.likely)
-    decision = f"{best.row.path} matters with {best.likely:.0%}, and {SHOWN_FROM:.0%} are needed"
+    decision = f"{best.row.ref} matters with {best.likely:.0%}, and {SHOWN_FROM:.0%} are needed"
     if best.likely < SHOWN_FROM:
         decision = f"nothing is recalled: at best, {decision}"
     selected = []
