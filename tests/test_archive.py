@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import contents
 from memsheaf import transfer
 from memsheaf.config import Settings
 from memsheaf.errors import ReadOnly, Refused
@@ -33,7 +34,7 @@ def sheaf(settings: Settings) -> Iterator[Sheaf]:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return contents(folder)
 
 
 def zipped(place: Path, *members: tuple[str, bytes]) -> str:

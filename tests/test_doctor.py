@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from databases import history
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.checks import examine
 
@@ -73,16 +74,20 @@ def test_what_is_not_a_plain_file_is_found(sheaf: Sheaf, tmp_path: Path) -> None
     assert found(sheaf) == [("error", name) for name in ("a.md", "b.md", "c.md", "d.md")]
 
 
-def test_a_line_of_the_journal_that_rotted_is_found_and_the_rest_still_works(sheaf: Sheaf) -> None:
-    first = sheaf.write("First", "D", "user", "rotten text")
+def test_a_history_that_was_damaged_is_found_and_the_memories_still_work(sheaf: Sheaf) -> None:
+    first = sheaf.write("First", "D", "user", "a text")
+    sheaf.own.store.close()
+    history(sheaf.root).write_bytes(b"this is no database, and never was one" * 1000)
     sheaf.write("Second", "D", "user", "x")
-    journal = Path(sheaf.root, ".history", "journal-000001.jsonl")
-    journal.write_bytes(journal.read_bytes().replace(b"rotten text", b"rotted text"))
 
-    findings = examine(sheaf)
+    [finding] = examine(sheaf)
 
-    assert [(finding.level, finding.path) for finding in findings] == [("warning", ".history/journal-000001.jsonl:1")]
-    assert sheaf.read(first.path).body == "rotten text\n"
+    assert (finding.level, finding.path[: len(".history/history.db.damaged-")]) == (
+        "warning",
+        ".history/history.db.damaged-",
+    )
+    assert ".recover" in finding.advice
+    assert sheaf.read(first.path).body == "a text\n"
     assert [commit.why for commit in sheaf.log("user_second.md")] == ["remember Second"]
 
 

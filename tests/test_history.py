@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import contents
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists, MemsheafError, NoSuchCommit, NotFound, VersionGone
 from memsheaf.open_scope import blame
@@ -344,7 +345,7 @@ def test_a_line_that_a_person_saved_while_we_wrote_is_theirs() -> None:
 
 def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
     sheaf.write("Editor", "D", "user", "vim")
-    before = {path: path.read_bytes() for path in Path(sheaf.root).rglob("*") if path.is_file()}
+    before = contents(sheaf.root)
 
     for act in (
         lambda: sheaf.write("Editor", "D", "user", "x"),
@@ -358,7 +359,7 @@ def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
             act()
         assert isinstance(caught.value, Exists) or caught.value.hint
 
-    assert {path: path.read_bytes() for path in Path(sheaf.root).rglob("*") if path.is_file()} == before
+    assert contents(sheaf.root) == before
 
 
 def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there_stays(

@@ -72,22 +72,22 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 80_547,
+    "(flat) and work": 80_542,
     "adapters": 10_852,
     "chat": 36_258,
     "cli": 51_991,
     "encode and text": 14_410,
     "guard": 14_552,
     "hosts": 29_442,
-    "hub": 37_286,
-    "index": 15_415,
+    "hub": 37_235,
+    "index": 15_413,
     "learn": 25_819,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
     "recall": 7_107,
     "state": 5_559,
-    "store": 28_018,
+    "store": 25_616,
     "web": 16_738,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cases import each_case
+from databases import contents
 from memsheaf.config import Settings
 from memsheaf.errors import (
     BadHeader,
@@ -65,8 +66,7 @@ def sheaf(settings: Settings, clock: Clock) -> Iterator[Sheaf]:
 
 def tree(root: str) -> dict[str, bytes]:
     """Every byte under a folder."""
-    plain = (path for path in sorted(Path(root).rglob("*")) if path.is_file() and not path.is_symlink())
-    return {str(path): path.read_bytes() for path in plain}
+    return contents(root)
 
 
 def put_outside(sheaf: Sheaf, path: str, data: bytes | str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cases import each_case
+from databases import contents
 from memsheaf.config import Settings
 from memsheaf.index.catalog import EMPTY_CATALOG
 from memsheaf.memory import KINDS, MAX_MEMORY_BYTES
@@ -441,7 +442,7 @@ def test_no_tool_follows_a_hostile_name(case: dict[str, Any], tools: Tools, shea
     if not sheaf.list():
         sheaf.put("n.md", PLAIN)
     (tmp_path / "home" / "secret.md").write_text(PLAIN)
-    before = {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()}
+    before = contents(tmp_path / "home")
     calls: list[tuple[str, dict[str, object]]] = [
         ("memory_read", {}),
         ("memory_write", {"content": PLAIN}),
@@ -460,7 +461,7 @@ def test_no_tool_follows_a_hostile_name(case: dict[str, Any], tools: Tools, shea
             assert answer.startswith("Error: "), name
             answer.encode()
 
-    assert {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()} == before
+    assert contents(tmp_path / "home") == before
 
 
 @pytest.mark.parametrize("type", ["../../../esc", "user/../x", "\0", "USER", "recipe", "user\nname: x"])

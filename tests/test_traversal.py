@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from databases import SIDE_FILES, content
 from memsheaf import transfer
 from memsheaf.cli import main
 from memsheaf.cli.command import COMMANDS, load
@@ -122,10 +123,12 @@ class Place:
         for here, folders, names in os.walk(self.folder):
             folders[:] = [name for name in folders if name not in ("cache", "sources")]
             for path in (os.path.join(here, name) for name in (*folders, *names)):
+                if path.endswith(SIDE_FILES):
+                    continue
                 if os.path.islink(path):
                     found[path] = os.readlink(path)
                 else:
-                    found[path] = Path(path).read_bytes() if os.path.isfile(path) else ""
+                    found[path] = content(Path(path)) if os.path.isfile(path) else ""
         return found
 
     def around(self) -> dict[str, bytes | str]:

@@ -536,8 +536,8 @@ class OpenScope:
         """Return the commits that changed memories since a day, newest first, without texts."""
         self.index.look()
         since = datetime.fromisoformat(day).astimezone(UTC).isoformat()
-        nothing: tuple[list[CommitSummary], bool] = [], False
-        return self.store.ask_journal(lambda journal: read_summaries(journal, since=since), nothing)[0]
+        nothing: list[CommitSummary] = []
+        return self.store.ask_history(lambda past: read_summaries(past, since), nothing)
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.

@@ -18,8 +18,8 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from glob import escape, glob
 from shlex import quote
@@ -84,8 +84,9 @@ from memsheaf.store import ABSENT, HISTORY, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.journal import KEPT
-from memsheaf.store.journal_lines import CHANGED, decode, encode
+from memsheaf.store.history import DATABASE as HISTORY_DATABASE
+from memsheaf.store.history import DATABASE_FILES as HISTORY_FILES
+from memsheaf.store.old_journal import encode, read_lines
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
 from memsheaf.worktree import find_in_bare, find_in_checkout, open_root
@@ -119,7 +120,6 @@ MIN_TITLE_WORDS = 5  # nor does a name or a description of fewer, outside of a h
 LOCK_SECONDS = 5.0
 REPORT_SECONDS = 86_400
 HOSTS_FOLDER = "hooks"  # folder of the state directory with what is known of hosts' conversations
-_STEP_PATTERN = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
 _OTHER_INDEX = r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$"  # indexes of other scopes, and weights
 _WORDED_KEYS = (b"name", b"description", b"reason")
 _COMMON_KEYS = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
@@ -285,8 +285,8 @@ def export(scopes: Mapping[str, OpenScope], target: str, *, history: bool = Fals
             files, unfit = list_files(store)
             left_out += [(inside(place, path), why) for path, why in unfit]
             archived += [(inside(place, path), data) for path, data in files.items()]
-            if history and (lines := [encode(commit, "") for commit in store.history()]):
-                archived.append((inside(place, SEGMENT_PATH), b"".join(reversed(lines))))
+            if history and (lines := export_history(store)):
+                archived.append((inside(place, SEGMENT_PATH), lines))
             if history and (stones := to_lines(store.buried_all())):
                 archived.append((inside(place, TOMBSTONES_PATH), stones))
         if shared:
@@ -418,6 +418,10 @@ def list_folder(source: str) -> Iterator[tuple[str, Load | None]]:
                             yield prefix + entry.name, partial(read_file, folder, entry.name)
                         elif not entry.is_dir(follow_symlinks=False):
                             yield prefix + entry.name, None
+                        elif entry.name == HISTORY and os.path.lexists(
+                            f"{source}/{prefix}{HISTORY}/{HISTORY_DATABASE}"
+                        ):
+                            yield from _list_history(os.path.join(source, prefix), f"{prefix}{HISTORY}/")
                         elif entry.name == HISTORY or not entry.name.startswith("."):
                             inner.append(f"{prefix}{entry.name}/")
                 waiting += reversed(inner)
@@ -425,6 +429,19 @@ def list_folder(source: str) -> Iterator[tuple[str, Load | None]]:
         raise Refused(f"{error.path!r} cannot be read: {error.why}") from None
     except OSError as error:
         raise Refused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
+
+
+def _list_history(root: str, prefix: str) -> Iterator[tuple[str, Load]]:
+    """Yield the history of a folder as it is exported: a file that SQLite has open may not be read as it is."""
+    store = FolderStore(root)
+    with closing(store):
+        yield f"{prefix}journal-000001.jsonl", lambda _: export_history(store)
+        yield f"{prefix}tombstones", lambda _: to_lines(store.buried_all())
+
+
+def export_history(store: FolderStore) -> bytes:
+    """Return the commits of a store as lines, oldest first."""
+    return b"".join(reversed([encode(commit) for commit in store.history()]))
 
 
 def _require_inside(name: str) -> str:
@@ -695,10 +712,9 @@ class _RootImport:
         if member.path == TOMBSTONES_PATH:
             self._stones += from_lines(member.data)
             return
-        lines = [line for line in member.data.split(b"\n") if line.startswith(b'{"commit"')]
-        commits = list(filter(None, map(decode, lines)))
-        if len(commits) < len(lines):
-            self._done.refused.append((member.name, f"{len(lines) - len(commits)} lines of it cannot be read"))
+        commits, unreadable = read_lines(member.data)
+        if unreadable:
+            self._done.refused.append((member.name, f"{unreadable} lines of it cannot be read"))
         if not self._allow.secrets:
             commits = [_without_secrets(commit) for commit in commits]
         self._past += commits
@@ -942,7 +958,12 @@ class _TraceSearch:
         return os.path.relpath(place, self._folders[1])
 
     def read(self, place: str) -> bytes:
-        """Return the bytes of a file, none when it is gone or cannot be read."""
+        """Return the bytes of a file, none when it is gone or cannot be read.
+
+        The databases of histories are left out: to read one as a file would end the locks that SQLite has on it.
+        """
+        if os.path.basename(place) in HISTORY_FILES:
+            return b""
         try:
             with open(place, "rb") as file:
                 data = file.read()
@@ -954,22 +975,6 @@ class _TraceSearch:
         self.files += 1
         self.bytes += len(data)
         return data
-
-    def search_journal(self, name: str, data: bytes, erased: Erased, pieces: Set[bytes]) -> None:
-        """Look for steps of the erased memory, and for its words in those of others, which are not its own."""
-        is_log = _is_reserved(name)
-        marks = {*pieces, *(version.encode() for version in erased.versions)}
-        marks.update(json.dumps(path, ensure_ascii=False).encode() for path in erased.names)
-        if not any(mark in data for mark in marks):
-            return
-        for number, line in enumerate(data.split(b"\n"), 1):
-            steps: list[tuple[bytes, bytes, bytes]] = re.findall(_STEP_PATTERN, line)
-            is_own = any(not marks.isdisjoint(step) for step in steps)
-            holds_words = any(piece in line for piece in pieces)
-            if is_own or (holds_words and (is_log or not steps)):
-                self.left.append(f"{name}:{number}")
-            elif holds_words:
-                self.elsewhere.update(json.loads(path) for path, _, _ in steps)
 
 
 def _search_traces(
@@ -1001,16 +1006,22 @@ def _search_traces(
             pieces -= shared
     for place in sorted(places.difference(memories)):
         name, data = search.name(place), search.read(place)
-        if place in naming and any(form in data for form in names):
-            search.left.append(name)
-        elif place.endswith((".jsonl", f"{os.sep}{KEPT}")):
-            search.search_journal(name, data, erased, pieces)
-        elif any(piece in data for piece in pieces):
+        if (place in naming and any(form in data for form in names)) or any(piece in data for piece in pieces):
             search.left.append(name)
     for place in (place for folder in folders for name in INNER_FOLDERS for place in _walk_files(f"{folder}/{name}")):
         data = search.read(place)
         if any(piece in data for piece in pieces):
             search.elsewhere.add(search.name(place))
+    for root in list_roots(store.journals):
+        inner = open_root(store.root, root, store.checkout) if root else store
+        why, others = inner.find_traces(() if root else erased.versions, pieces)
+        place = f"{root}/{HISTORY}/{HISTORY_DATABASE}".lstrip("/")
+        if root not in ("", LOGS_FOLDER):
+            search.elsewhere.update([place] if why or others else [])
+        elif why or (root and others):
+            search.left.append(f"{place} ({why or 'it has the text'})")
+        else:
+            search.elsewhere.update(others)
     if why := state.find_traces(pieces):
         search.left.append(f"{DATABASE} ({why})")
     copy = os.path.join(state.folder, COPY)

@@ -24,6 +24,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cases import each_case, sample
+from databases import contents
 from llm.talkers import Reply, anthropic_server, say
 from llm.talkers import call as call_tool
 from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, to_file, to_name
@@ -198,9 +199,8 @@ def test_a_folder_has_one_spelling(tool: MemoryTool) -> None:
     assert list(files(tool)) == ["notes/a.txt.md"]
 
 
-def outside_the_cache(folder: Path) -> dict[Path, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts)
-    return {path: path.read_bytes() for path in files}
+def outside_the_cache(folder: Path) -> dict[str, bytes]:
+    return contents(folder, skip="cache")
 
 
 TRAVERSALS = [case for case in cases("traversal") if case["surface"] == "name"]

@@ -3,15 +3,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from databases import content
 from memsheaf.cli import main
 
 
@@ -58,19 +57,13 @@ def tree(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
     Of a database it is the rows, since SQLite moves them between its files when it likes.
     """
 
-    def read(path: Path) -> bytes:
-        if path.suffix != ".db":
-            return path.read_bytes()
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-            return "\n".join(db.iterdump()).encode()
-
     def tree() -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for path in sorted(tmp_path.rglob("*")):
             name = path.relative_to(tmp_path).as_posix()
             if not name.startswith("cache") and not name.endswith(("-wal", "-shm")):
-                content = read(path) if path.is_file() and not path.is_symlink() else b""
-                found[name] = os.readlink(path).encode() if path.is_symlink() else content
+                data = content(path) if path.is_file() and not path.is_symlink() else b""
+                found[name] = os.readlink(path).encode() if path.is_symlink() else data
         return found
 
     return tree

@@ -13,6 +13,7 @@ from shutil import copytree
 
 import pytest
 
+from databases import contents
 from memsheaf import config
 from memsheaf.mcp.catalog_head import render_catalog_head
 from memsheaf.memory import Allow
@@ -141,7 +142,7 @@ def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(
 ) -> None:
     mine = add(run, "Private plan", "The private plan is to sell.")
     bring(upstream, clone, user_curl=EVIL, project_a=EVIL)
-    before = {path: path.read_bytes() for path in (clone / ".memory").rglob("*") if path.is_file()}
+    before = contents(clone / ".memory")
 
     more = add(run, "Private price", "The private price is nine.")
 
@@ -152,7 +153,7 @@ def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(
         assert f"{clone / '.memory'} (Markdown files: 2)" in said, command
         assert "memsheaf trust" in said, command
     assert "memsheaf trust" in json.loads(run("list", "--json")[1])["notices"][0]
-    assert {path: path.read_bytes() for path in (clone / ".memory").rglob("*") if path.is_file()} == before
+    assert contents(clone / ".memory") == before
     git(clone, "diff", "--quiet")
 
 
@@ -608,7 +609,7 @@ def test_a_journal_that_a_commit_brought_is_not_taken_for_ours(clone: Path, upst
     git(clone, "pull", "-q")
 
     assert "forged" not in run("log", "--json")[1]
-    assert "warning: .history: this is not the journal in use" in run("doctor")[1]
+    assert "warning: .history: this is not the history in use" in run("doctor")[1]
     assert (clone / ".memory" / ".history" / "journal-000001.jsonl").exists()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import contents
 from forks import run_program
 from memsheaf import config
 from memsheaf.sheaf import Sheaf
@@ -44,7 +45,7 @@ def app(run: Run, environment: dict[str, str]) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {os.path.relpath(path, folder): data for path, data in contents(folder).items()}
 
 
 def hook(environment: dict[str, str], cwd: Path) -> str:

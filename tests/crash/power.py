@@ -77,7 +77,14 @@ class Medium:
     def _write(self, words: list[bytes], call: str, count: int) -> None:
         node = self.now.get(os.fsdecode(words[0]))
         if node and node.now is not None:
-            node.now += words[1][:count]  # all that we write, we append
+            node.now += words[1][:count]  # all that we write without a place, we append
+
+    def _write_at(self, words: list[bytes], call: str, count: int) -> None:
+        node = self.now.get(os.fsdecode(words[0]))
+        if node and node.now is not None:
+            start = int(call.rpartition(",")[2], 0)
+            before = node.now[:start].ljust(start, b"\0")
+            node.now = before + words[1][:count] + node.now[start + count :]
 
     def _truncate(self, words: list[bytes], call: str, _: int) -> None:
         node = self.now.get(os.fsdecode(words[0]))
@@ -118,6 +125,7 @@ class Medium:
 STEPS: dict[str, Callable[[Medium, list[bytes], str, int], None]] = {
     "openat": Medium._open,
     "write": Medium._write,
+    "pwrite64": Medium._write_at,
     "ftruncate": Medium._truncate,
     "rename": Medium._rename,
     "renameat": Medium._rename,
@@ -277,16 +285,16 @@ def _wrong(root: str, work: str, acknowledged: bool, before: Files, old: Told, n
     elif files not in (before, after, *WORKS[work].also):
         yield f"half done: {files!s:.200}"
     if damaged := store.damaged():
-        yield f"the journal is damaged at {damaged}"
+        yield f"the history is damaged at {damaged}"
     history = told(root)
-    if work == "fold" and (bare(history) != bare(old) or store.adopt(None)):
+    if work == "prune" and (bare(history) != bare(old) or store.adopt(None)):
         yield "the log has changed"
     if (
-        work not in ("erase", "raced", "taken", "fold")
+        work not in ("erase", "raced", "taken", "prune")
         and history != (new if acknowledged or files != before else old)
         and history != new
     ):
-        yield "the journal tells another story"
+        yield "the history tells another story"
     store.commit([Change("next.md", b"next\n", ABSENT)], by="user")
     if files_of(root) != {**files, "next.md": b"next\n"}:
         yield "the next commit changed something else"

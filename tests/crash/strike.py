@@ -239,7 +239,7 @@ Told = list[tuple[str, tuple[Revision, ...]]]
 
 
 def told(root: str) -> Told:
-    """The journal as it tells what happened, without ids and times, and without what it took back at once."""
+    """The history as it tells what happened, without ids and times, and without what it took back at once."""
     commits = list(FolderStore(root).history())
     taken_back = {commit.undoes for commit in commits if commit.by == "outside" or "taken back" in commit.why} - {""}
     return [
@@ -250,7 +250,7 @@ def told(root: str) -> Told:
 
 
 def bare(history: Told) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """What the journal tells, without the texts."""
+    """What the history tells, without the texts."""
     return [(by, [revision[:3] for revision in revisions]) for by, revisions in history]
 
 
@@ -307,7 +307,7 @@ class Witness:
         if self.work == "recover" and files != self.after:
             yield "the decided commit was not completed"
         if damaged := store.damaged():
-            yield f"the journal is damaged at {damaged}"
+            yield f"the history is damaged at {damaged}"
         yield from self._history(root, files, outcome)
         if self.work == "publish":
             yield from _page(root, outcome)
@@ -328,20 +328,20 @@ class Witness:
             if len(kept) < len([story for story in self.new if story[1]]):
                 yield "the history of another memory was lost"
             return
-        if self.work == "fold":
+        if self.work == "prune":
             if bare(history) != bare(self.old):
                 yield "the log has changed"
             if store_at(root).adopt(None):
-                yield "the journal lost where a path was left"
+                yield "the history lost where a path was left"
             return
         if history not in (self.old, self.new):
-            yield f"the journal tells neither the old nor the new story: {[(by, len(r)) for by, r in history]}"
+            yield f"the history tells neither the old nor the new story: {[(by, len(r)) for by, r in history]}"
         elif files != self.before and self.work != "adopt" and history != self.new:
-            yield "the files are new and the journal is old"
+            yield "the files are new and the history is old"
         elif files != self.after and history != self.old:
-            yield "the files are old and the journal is new"
+            yield "the files are old and the history is new"
         elif outcome.acknowledged and history != self.new:
-            yield "it was acknowledged, and the journal does not know it"
+            yield "it was acknowledged, and the history does not know it"
 
     def _erased(self, root: str, outcome: Outcome) -> Iterator[str]:
         """An erasure that was cut short can be done again; one that was acknowledged left nothing."""

@@ -28,7 +28,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.state import State
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.journal import SEGMENT_BYTES
+from memsheaf.store.old_journal import encode
 from memsheaf.work.sessions import SessionNotes
 from memsheaf.work.tasks import Task, new_task
 
@@ -40,6 +40,7 @@ EDITED = b"a, as a person left it\n"
 MEMORY = b"---\nname: %s\ndescription: d\ntype: user\nupdated: 2026-11-01\n---\ntext\n"
 TWO = {"user_one.md": MEMORY % b"one", "user_two.md": MEMORY % b"two"}
 THREE = MEMORY % b"three"
+LARGE_BYTES = 1 << 20
 LARGE = b"".join(b"%06d\n" % number for number in range(9000))
 PAGE = b"# Memory\n\n- a page of its own\n"
 
@@ -127,22 +128,37 @@ def _edited_outside(root: str) -> None:
         file.write(EDITED)
 
 
-def _full_segment(root: str) -> None:
+def _large_texts(root: str) -> None:
     _some_files(root)
-    change_to(root, {"c.md": b"x" * SEGMENT_BYTES})
+    change_to(root, {"c.md": b"x" * LARGE_BYTES})
     change_to(root, {"c.md": FIRST["c.md"]})
 
 
+def _old_journal(root: str) -> None:
+    """A root whose past an earlier version wrote."""
+    _large_texts(root)
+    with closing(store_at(root)) as store:
+        lines = [encode(commit) for commit in store.history()]
+    history = os.path.join(root, ".history")
+    for name in os.listdir(history):
+        if name.startswith("history.db"):
+            os.unlink(os.path.join(history, name))
+    done = [b'{"done": "%s", "boot": ""}\n' % json.loads(line)["commit"].encode() for line in lines]
+    with open(os.path.join(history, "journal-000001.jsonl"), "wb") as file:
+        file.writelines(part for pair in zip(lines[::-1], done[::-1], strict=True) for part in pair)
+        file.write(b'{"safe": ""}\n')
+
+
 def _long_page(root: str) -> None:
-    """A file that was appended to before, so that the journal says only by what it grew."""
+    """A file that was appended to before."""
     _some_files(root)
     change_to(root, {"log.md": LARGE[:5000]})
     change_to(root, {"log.md": LARGE[:6000]})
 
 
 def _long_past(root: str) -> None:
-    _full_segment(root)
-    change_to(root, {"c.md": b"y" * SEGMENT_BYTES})
+    _large_texts(root)
+    change_to(root, {"c.md": b"y" * LARGE_BYTES})
     change_to(root, {"c.md": FIRST["c.md"]})
     change_to(root, {"d.md": b"later\n"})
     change_to(root, {"d.md": FIRST["d.md"]})
@@ -301,14 +317,14 @@ WORKS = {
     "delete": Work(_commit({"sub/b.md": None}), changed(START, {"sub/b.md": None}), _some_files),
     "batch": Work(_commit(BATCH), changed(START, BATCH), _some_files),
     "undo": Work(_with_store(lambda store: store.undo(by="agent")), FIRST, _some_files, repeatable=False),
-    "rotate": Work(_commit({"a.md": b"a, third\n"}), {**START, "a.md": b"a, third\n"}, _full_segment),
+    "import": Work(_commit({"a.md": b"a, third\n"}), {**START, "a.md": b"a, third\n"}, _old_journal),
     "append": Work(_commit({"log.md": LARGE[:7000]}), {**START, "log.md": LARGE[:7000]}, _long_page),
-    "fold": Work(_let_go, START, _long_past),
+    "prune": Work(_let_go, START, _long_past),
     "settle": Work(_settle, {**START, "new.md": b"new\n"}, _some_files),
     "adopt": Work(_with_store(lambda store: store.adopt(["a.md"])), {**START, "a.md": EDITED}, _edited_outside),
     "publish": Work(_with_store(lambda store: store.publish("MEMORY.md", PAGE)), START, _published),
     "erase": Work(
-        _with_store(lambda store: store.erase("a.md", by="agent")), changed(START, {"a.md": None}), _full_segment
+        _with_store(lambda store: store.erase("a.md", by="agent")), changed(START, {"a.md": None}), _large_texts
     ),
     "recover": Work(_with_store(lambda store: store.recover()), changed(START, BATCH), _some_files),
     "taken": Work(

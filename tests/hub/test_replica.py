@@ -15,7 +15,6 @@ from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.commit_queries import commit_authors
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.journal import Head
 
 Machines = Callable[..., Replica]
 SECRET = b"The key is AKIA" + b"Z7QX4WVUTSRQPONM"
@@ -100,16 +99,14 @@ def sync(replica: Replica) -> Sequence[tuple[str, str]]:
 
 
 def consistent(*replicas: Replica) -> None:
-    """All have the same files, and each journal ends with what its folder has."""
+    """All have the same files, and each history ends with what its folder has."""
     for replica in replicas:
         sync(replica)
     for replica in replicas:
         assert files(replica) == files(replicas[0])
-        nothing: dict[str, Head] = {}
-        heads = replica.ask_journal(lambda journal: journal.heads(None), nothing)
-        assert {path: head.version for path, head in heads.items()} == {
-            path: version_at(replica, path) for path in files(replica)
-        }
+        nothing: dict[str, str] = {}
+        heads = replica.ask_history(lambda past: past.heads(), nothing)
+        assert heads == {path: version_at(replica, path) for path in files(replica)}
         assert not replica.state().pending
 
 
@@ -137,7 +134,7 @@ def test_another_members_commits_come_under_their_name_and_are_not_undone_unaske
     assert (one.last_standing().id == mine.id) == knows_members
 
 
-def test_the_journal_tells_who_saved_each_version(machine: Machines) -> None:
+def test_the_history_tells_who_saved_each_version(machine: Machines) -> None:
     ana, ben = machine("m1", "ana"), machine("m2", "ben")
     put(ana, "a.md", b"one")
     put(ben, "b.md", b"one")
@@ -145,7 +142,7 @@ def test_the_journal_tells_who_saved_each_version(machine: Machines) -> None:
     asked = [(path, version_at(ben, path)) for path in ("a.md", "b.md")]
     nobody = ("a.md", "0" * 64)
     nothing: dict[tuple[str, str], str] = {}
-    found = ben.ask_journal(lambda journal: commit_authors(journal, [*asked, nobody]), nothing)
+    found = ben.ask_history(lambda past: commit_authors(past, [*asked, nobody]), nothing)
     assert found == {asked[0]: "@ana" if ben.hub.me else "user", asked[1]: "user"}
 
 

@@ -16,6 +16,7 @@ from memsheaf.config import Settings
 from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import take_in
+from trees import as_nobody
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -437,3 +438,17 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 
     assert next(sheaf.log("n05.md")).by == "outside"
     assert [row.name for row in sheaf.list() if row.path == "n05.md"] == ["E"]
+
+
+def test_a_folder_that_could_not_be_looked_into_for_a_moment_is_no_memory_afterwards(sheaf: Sheaf) -> None:
+    place = os.path.join(sheaf.root, "facts", "a.md")
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with open(place, "w", encoding="utf-8") as file:
+        file.write("---\nname: n\ndescription: d\ntype: project\n---\ntext\n")
+    assert "facts/a.md" in [row.path for row in sheaf.list()]
+    with as_nobody(Path(sheaf.root).parent.parent):
+        os.chmod(os.path.dirname(place), 0)
+        assert "facts" in [row.path for row in sheaf.list()]
+        os.chmod(os.path.dirname(place), 0o700)
+
+        assert [row.path for row in sheaf.list() if row.path.startswith("facts")] == ["facts/a.md"]

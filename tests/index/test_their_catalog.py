@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import change_history
 from memsheaf import Sheaf
 from memsheaf.cli import main
 from memsheaf.config import Settings
@@ -201,7 +202,7 @@ def test_a_catalog_of_ours_is_known_again_without_index_and_record(chosen: Setti
     with Sheaf.open("project", settings=chosen) as sheaf:
         sheaf.list()
         sheaf.own.index.delete()
-        (place / ".history" / "catalogs").unlink()
+        change_history(place, "DELETE FROM catalogs")
         sheaf.list()
     assert not (place / "MEMORY-kept.md").exists()
 

@@ -331,13 +331,14 @@ def test_the_proof_of_an_erasure_looks_at_the_log(sheaf: Sheaf) -> None:
     sheaf.learn(exchange(FRIDAYS))
     (vault,) = (one.path for one in sheaf.distil().of("saved") if "vault" in one.path)
     history = Path(sheaf.root) / "logs" / ".history"
-    shutil.copy(history / "journal-000001.jsonl", history / "copy.jsonl")
+    shutil.copy(history / "history.db", history / "copy.db")
+    (history / "copy.jsonl").write_text('{"new": "the vault in Zürich opens at noon."}', encoding="utf-8")
     (Path(sheaf.root) / "logs" / "mine.md").write_text("Note: the vault in Zürich opens at noon.\n", encoding="utf-8")
 
     proof = erase(sheaf.own, vault)
 
     left = {name.replace(os.sep, "/").partition(":")[0] for name in proof.left}
-    assert left == {"logs/.history/copy.jsonl", "logs/mine.md"}
+    assert left == {"logs/.history/copy.db", "logs/.history/copy.jsonl", "logs/mine.md"}
     assert proof.elsewhere == ()
 
 

@@ -10,15 +10,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from cases import each_case
+from databases import leave_unplaced
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound, PathRefused, StoreFailed
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.old_journal import encode
 
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpora", "traversal.json")
 SECRET = b"a private key\n"
@@ -190,7 +193,7 @@ def test_f08_a_history_that_is_a_link_is_refused(tmp_path: object, portable: boo
     assert os.listdir(other) == []
 
 
-@pytest.mark.parametrize("name", ["lock", "journal-000001.jsonl"])
+@pytest.mark.parametrize("name", ["lock", "history.db"])
 @pytest.mark.parametrize("portable", [False, True], ids=["handles", "portable"])
 def test_f08_a_file_of_the_history_that_is_a_link_is_refused(tmp_path: object, portable: bool, name: str) -> None:
     root, other = os.path.join(str(tmp_path), "root"), os.path.join(str(tmp_path), "other")
@@ -336,13 +339,18 @@ ESCAPES = [
 
 
 def journal(place: Place, lines: list[str]) -> None:
+    """Leave what an earlier version would have written, and no more."""
+    for path in Path(place.root, ".history").glob("history.db*"):
+        path.unlink()
     with open(os.path.join(place.root, ".history", "journal-000001.jsonl"), "w", encoding="utf-8") as file:
         file.writelines(line + "\n" for line in lines)
 
 
 def sound_lines(place: Place) -> list[str]:
-    with open(os.path.join(place.root, ".history", "journal-000001.jsonl"), encoding="utf-8") as file:
-        return file.read().splitlines()
+    place.store.close()
+    commits = list(FolderStore(place.root).history())[::-1]
+    lines = [part for one in commits for part in (encode(one).decode()[:-1], f'{{"done": "{one.id}", "boot": ""}}')]
+    return [*lines, '{"safe": ""}']
 
 
 def commit_line(path: object, *, before: str = ABSENT, new: str | None = "evil\n", boot: object = "theirs") -> str:
@@ -431,7 +439,8 @@ def test_what_cannot_be_recovered_holds_up_nothing_else(place: Place, obstacle: 
     changes = [Change("d/a.md", b"a\n", ABSENT), Change("b.md", b"b\n", ABSENT)]
     place.store.commit(changes, by="agent")
     if boot is None:
-        cut_off_the_last_line(place.root)
+        place.store.close()
+        leave_unplaced(place.root)
     a, b, folder = (os.path.join(place.root, name) for name in ("d/a.md", "b.md", "d"))
     os.unlink(a)
     os.unlink(b)
@@ -459,15 +468,6 @@ def test_what_cannot_be_recovered_holds_up_nothing_else(place: Place, obstacle: 
     assert reopened.read("next.md").data == b"next\n"
     if obstacle == "link":
         os.unlink(a)
-
-
-def cut_off_the_last_line(root: str) -> None:
-    """As if the writer had died before it marked its commit as done."""
-    path = os.path.join(root, ".history", "journal-000001.jsonl")
-    with open(path, "rb") as file:
-        lines = file.read().splitlines(keepends=True)
-    with open(path, "wb") as file:
-        file.writelines(lines[:-1])
 
 
 def test_a_root_that_is_a_link_is_the_owners_choice(tmp_path: object) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -393,36 +394,70 @@ def test_an_older_text_is_found_by_the_beginning_of_its_version(store: FolderSto
         store.version("b.md", version_of(b"one"))
 
 
-def test_a_journal_of_many_segments_is_one_story(store: FolderStore, open_store: Open) -> None:
-    large = [bytes([letter]) * 200_000 for letter in b"abcdefgh"]
-    for data in large:
+def test_a_long_history_is_one_story(store: FolderStore, open_store: Open) -> None:
+    texts_in_order = [b"text %d" % number for number in range(50)]
+    for data in texts_in_order:
         put(store, "a.md", data)
     store.close()
 
-    assert len([name for name in os.listdir(os.path.join(store.root, ".history")) if name.startswith("journal")]) > 1
-    assert [new for _, new in texts(open_store(), "a.md")] == large[::-1]
-    for _ in large[1:]:
+    assert [new for _, new in texts(open_store(), "a.md")] == texts_in_order[::-1]
+    for _ in texts_in_order[1:]:
         store.undo(by="user")
-    assert store.read("a.md").data == large[0]
+    assert store.read("a.md").data == texts_in_order[0]
 
 
-def test_a_damaged_line_is_named_and_harms_no_other(store: FolderStore, open_store: Open) -> None:
+def test_rot_in_one_text_harms_no_other(store: FolderStore, open_store: Open) -> None:
     put(store, "a.md", b"one")
-    put(store, "b.md", b"a line that will rot")
+    put(store, "b.md", b"a text that will rot")
     put(store, "a.md", b"two")
     store.close()
-    journal = os.path.join(store.root, ".history", "journal-000001.jsonl")
-    with open(journal, "rb") as file:
-        data = file.read()
-    with open(journal, "wb") as file:
-        file.write(data.replace(b"will rot", b"w\xffll rot"))
+    change_bytes(store.root, b"will rot", b"w\xffll rot")
 
     reopened = open_store()
 
-    assert len(reopened.damaged()) == 1
     assert texts(reopened, "a.md") == [(b"one", b"two"), (None, b"one")]
+    assert texts(reopened, "b.md") == [(None, None)]
     put(reopened, "c.md", b"three")
-    assert reopened.read("b.md").data == b"a line that will rot"
+    assert reopened.read("b.md").data == b"a text that will rot"
+
+
+def change_bytes(root: str, old: bytes, new: bytes) -> None:
+    """Change what is in a database that nobody has open."""
+    place = os.path.join(root, ".history", "history.db")
+    with open(place, "rb") as file:
+        data = file.read()
+    with open(place, "wb") as file:
+        file.write(data.replace(old, new[: len(old)]))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "no database", "empty"])
+def test_a_damaged_history_hides_no_memory_and_is_begun_anew(
+    store: FolderStore, open_store: Open, damage: str
+) -> None:
+    for number in range(30):
+        put(store, f"{number}.md", b"text %d" % number * 50)
+    store.close()
+    place = os.path.join(store.root, ".history", "history.db")
+    size = os.path.getsize(place)
+    with open(place, "rb+") as file:
+        if damage in ("truncated", "empty"):
+            file.truncate(0 if damage == "empty" else size // 2)
+        else:
+            file.seek(4096 if damage == "overwritten" else 0)
+            file.write(b"\xff" * (size // 2))
+
+    reopened = open_store()
+    reopened.recover()
+
+    assert len(list(reopened.scan())) == 30
+    assert reopened.last_id() in ("", store.last_id())
+    for attempt in range(2):  # a save that meets the damage may fail; the next one does not
+        with suppress(StoreFailed):
+            put(reopened, "new.md", b"new %d" % attempt)
+    put(reopened, "new.md", b"newest")
+    assert reopened.read("new.md").data == b"newest"
+    assert texts(reopened, "new.md")[0][1] == b"newest"
+    assert reopened.read("7.md").data == b"text 7" * 50
 
 
 # undoing

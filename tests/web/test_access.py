@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from databases import contents
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from web.conftest import Serving
@@ -39,8 +40,8 @@ def site(serving: Serving, tmp_path: Path) -> Site:
 
 def digest(home: Path) -> dict[str, str]:
     """Every file below a home but those of the cache, which nothing depends on."""
-    files = [file for file in home.rglob("*") if file.is_file() and "cache" not in file.relative_to(home).parts]
-    return {str(file.relative_to(home)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    files = contents(home, skip="cache").items()
+    return {os.path.relpath(path, home): hashlib.sha256(data).hexdigest() for path, data in files}
 
 
 def assert_locked(answer: Answer, site: Site) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpus import SECRETS
+from databases import SIDE_FILES
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from memsheaf.work.checks import Audit, audit
@@ -51,6 +52,7 @@ class Place:
             str(path): (path.read_bytes() if path.is_file() else b"", path.lstat().st_mtime_ns)
             for path in sorted(self.folder.rglob("*"))
             if not path.is_relative_to(self.folder / "cache")
+            and not path.name.endswith((*SIDE_FILES, ".history"))  # SQLite makes files there while it reads
         }
 
     def write(self, name: str, data: str | bytes) -> None:

@@ -172,10 +172,13 @@ def test_a_move_that_cannot_remove_leaves_no_copy(layers: Sheaf, tabs: str) -> N
 
 def test_what_was_moved_is_erased_where_it_was_before(layers: Sheaf, tabs: str) -> None:
     def holds() -> list[str]:
-        journals = [
-            (str(one.scope), path) for one in layers.open_scopes() for path in Path(one.root).rglob("*.jsonl")
+        texts = [
+            (str(one.scope), step.new or b"")
+            for one in layers.open_scopes()
+            for commit in one.store.history()
+            for step in commit.revisions
         ]
-        return [scope for scope, path in journals if b"se tabs here" in path.read_bytes()]
+        return list(dict.fromkeys(scope for scope, text in texts if b"se tabs here" in text))
 
     copy = layers.only("user").write("Copy", "kept", "user", "Something else.").path
     other = layers.only("user").write("Tabs", "x", "project", "Browser tabs.", path=tabs).path

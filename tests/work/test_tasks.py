@@ -10,6 +10,7 @@ import pytest
 
 from corpus import HOSTILE_NAMES as NAMES
 from corpus import SECRETS
+from databases import contents
 from memsheaf.errors import BadHeader, MemsheafError, PathRefused, Refused, SecretFound, TextRefused
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import entries, find_section
@@ -25,8 +26,7 @@ def task(layers: Sheaf) -> Task:
 
 def tree(folder: Path) -> dict[str, bytes]:
     """What is on disk; the cache may be deleted at any moment, so it proves nothing."""
-    found = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts)
-    return {str(path): path.read_bytes() for path in found}
+    return contents(folder, skip="cache")
 
 
 def under(task: Task, title: str) -> list[str]:

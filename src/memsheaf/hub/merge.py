@@ -36,8 +36,7 @@ from memsheaf.hub.replica_state import (
 )
 from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, Commit, Revision, Version, lost, tombstones, version_of
-from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors, read_commits
-from memsheaf.store.journal_lines import needle_of
+from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors
 from memsheaf.store.transaction import Transaction
 
 AT_ONCE = 500  # texts of one commit of a first pull
@@ -71,9 +70,9 @@ class Merge:
         write_state(self._transaction.history, state, durable=durable)
 
     def waiting(self) -> list[Commit]:
-        """Return the pending commits, oldest first; ids without a journal line are skipped."""
+        """Return the pending commits, oldest first; ids of no commit are skipped."""
         pending = self.state.pending
-        found = read_commits(self._transaction.journal, pending)
+        found = self._transaction.past.find_all(pending)
         waiting = [found[name] for name in pending if name in found]
         self._queued.update((step.path, step.new) for one in waiting for step in one.revisions)
         return waiting
@@ -130,7 +129,7 @@ class Merge:
             left = {path: why for path, why in state.left.items() if path not in theirs}
             self.save(self.state._replace(left=left))
         if pulled.whole:
-            gone = transaction.journal.heads(None).keys() - theirs.keys() - newer - {CATALOG}
+            gone = transaction.past.heads(None).keys() - theirs.keys() - newer - {CATALOG}
             theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}
         if outside := tuple(transaction.outside(theirs.keys())):
             transaction.note_outside(outside, self._now())
@@ -153,8 +152,8 @@ class Merge:
                 if step.path in theirs and step.path not in changed and not is_here:
                     steps.append(step)
             commit = as_local(one)
-            if steps and commit.id in noted and read_commits(transaction.journal, [commit.id]):
-                commit = commit._replace(id=os.urandom(6).hex())  # the journal has it, for other paths
+            if steps and commit.id in noted and transaction.past.find_all([commit.id]):
+                commit = commit._replace(id=os.urandom(6).hex())  # the history has it, for other paths
             self._place(commit, steps)
         if pulled.whole:
             away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
@@ -179,7 +178,9 @@ class Merge:
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
         ours: dict[str, bytes | None] = {path: data for path in here if (data := self._present(path)) is not None}
-        if self._ledger and not any(transaction.journal.commits(f'"by": "{OTHERS}'.encode())):  # nobody else wrote
+        if self._ledger and not transaction.past.rows(
+            "SELECT 1 FROM commits WHERE author GLOB ? LIMIT 1", f"{OTHERS}*"
+        ):  # nobody else wrote
             self._ledger.add([(path, version_of(data)) for path, data in ours.items()])
         replaced = {(step.path, step.before) for one in self.waiting() for step in one.revisions}
         for path, _ in replaced:
@@ -225,7 +226,7 @@ class Merge:
                 continue  # it had arrived, and what came after it is ours
             if copy := self._keep_both(path, step, told):
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
-        there = self._transaction.journal.heads(None)
+        there = self._transaction.past.heads(None)
         new = [path for path in there if path in hub and hub[path][0] == ABSENT]
         names = {fold(path): path for path in there.keys() - {*new}}
         for path in new:  # what is one file with another on some systems gets another name
@@ -260,22 +261,21 @@ class Merge:
         The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
         which costs more the more memories there are.
         """
-        heads = self._transaction.journal.heads([step.path for step in commit.revisions])
-        known = {path: head.version for path, head in heads.items()}
-        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
+        heads = self._transaction.past.heads([step.path for step in commit.revisions])
+        edited = {step.path for step in commit.revisions if step.before != heads.get(step.path, ABSENT)}
         outside = tuple(self._transaction.outside(edited)) if edited else ()
         if outside:
             self._transaction.note_outside(outside, self._now())
         return bool(outside)
 
     def withdraw(self) -> None:
-        """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the journal.
+        """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the history.
 
         A memory that the hub never had has no other copy: it stays here, and is pending.
         """
         bases = (one for path, one in first_steps(self.waiting()).items() if path not in self.state.held)
         steps = [one._replace(after=one.before, new=one.old) for one in bases if one.before != ABSENT]
-        authors = commit_authors(self._transaction.journal, [(one.path, one.after) for one in steps])
+        authors = commit_authors(self._transaction.past, [(one.path, one.after) for one in steps])
         for one in filter(is_sound, steps):
             by = authors.get((one.path, one.after), HUB)
             self._place(Commit(os.urandom(6).hex(), self._now(), by, "the hub did not take a change", ()), [one])
@@ -323,11 +323,13 @@ class Merge:
         self._agreed.add(commit.id)
         try:
             self._transaction.carry_out(
-                commit._replace(revisions=tuple(made), follows=self._transaction.journal.last)
+                commit._replace(revisions=tuple(made), follows=self._transaction.past.last_id())
             )
         except Changed:
             self._place_apart(commit, made)
-        tombstones.follow(self._transaction.history, made, commit.at, bury=True)
+        tombstones.follow(
+            self._transaction.past, made, commit.at, bury=True, listed=lost.read(self._transaction.history)
+        )
 
     def _place_apart(self, commit: Commit, steps: Sequence[Revision]) -> None:
         """Apply again after a concurrent edit: of that file both texts are kept, the others are written."""
@@ -339,9 +341,9 @@ class Merge:
         self.rebase(self.waiting(), met)
 
     def _has_replaced(self, theirs: Revision, at: str) -> bool:
-        """Whether our journal replaced this text of the hub after it was pushed."""
-        commits = self._transaction.journal.commits(needle_of(theirs.path))
-        return any(at < one.at for one in commits if (theirs.path, theirs.after) in {s[:2] for s in one.revisions})
+        """Whether our history replaced this text of the hub after it was pushed."""
+        sql = "SELECT 1 FROM changes JOIN commits USING (n) WHERE path = ? AND before = ? AND at > ?"
+        return bool(self._transaction.past.rows(sql, theirs.path, theirs.after, at))
 
     def _present(self, path: str) -> bytes | None:
         """The text at a path, None when there is none; of a file that cannot be read the pending text."""
@@ -367,7 +369,7 @@ class Merge:
     def _name_of_copy(self, path: str, text: bytes) -> tuple[str, bool]:
         """The name under which a text is kept beside the one that has its path, and whether it is still free: another
         machine that met the same text may have kept it already."""
-        names = set(map(fold, self._transaction.journal.heads(None)))
+        names = set(map(fold, self._transaction.past.heads(None)))
         for number in count(2):
             name = with_suffix(path, f"-{number}")
             found = self._present(name)

@@ -199,7 +199,7 @@ class Replica(FolderStore):
 
     def state(self) -> ReplicaState:
         """What is remembered of the hub."""
-        return self._ask_history(read_state, ReplicaState())
+        return self._ask_folder(read_state, ReplicaState())
 
     @property
     def member(self) -> str:
@@ -323,7 +323,7 @@ class Replica(FolderStore):
         return pulled
 
     def _ahead(self) -> dict[str, list[str]]:
-        return self._ask_history(read_ahead, {})
+        return self._ask_folder(read_ahead, {})
 
     def _can_place(self, path: str) -> bool:
         """Whether what stood in the way of a memory is gone."""

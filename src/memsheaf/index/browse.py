@@ -137,21 +137,20 @@ class Owners:
 
 
 def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:
-    """Return which member of a team saved these versions of files, by path, as the journal has it.
+    """Return which member of a team saved these versions of files, by path, as the history has it.
 
     The answer, "" for nobody, stays with the row of a file as long as that has this text and its commit is done.
     """
     sql = "SELECT author FROM entry WHERE path = ? AND version = ? AND author IS NOT NULL"
     known = index.query(lambda db: {file: who for file in files for (who,) in db.execute(sql, file)})
     if unknown := files - known.keys():
-        nobody: dict[File, str] = {}
-        asked = store.ask_journal(lambda journal: commit_authors(journal, unknown), nobody)
+        asked = store.ask_history(lambda past: commit_authors(past, unknown), dict[File, str]())
         answers = {file: asked.get(file, "").encode("utf-8", "replace").decode() for file in unknown}
         index.query(lambda db: _put_authors(db, answers))
         known |= answers
     members = {}
     for (path, _), by in known.items():
-        # others are named in the journal; the rest was saved by this member, maybe elsewhere
+        # others are named in the history; the rest was saved by this member, maybe elsewhere
         by = by[1:] if by.startswith(OTHERS) else by and getattr(store, "member", "")
         if name := plain_name(by):
             members[path] = name

@@ -188,15 +188,16 @@ class Refresher:
                 report(count)
             if path in entries:
                 changed |= self._compare(db, entries[path])
-            elif self._store.stamps([path])[path] is None:  # or another process has just saved it
+            # a folder could not be looked into before; and another process may have just saved this file
+            elif not _is_memory(path) or self._store.stamps([path])[path] is None:
                 changed |= mark_gone(db, path)
         return changed
 
     def _compare(self, db: sqlite3.Connection, entry: ScanEntry) -> bool:
         """Read a file that may differ from its row, and bring the row up to date."""
         memory, usable, stamp = self._read(entry)
-        row = db.execute("SELECT version FROM entry WHERE path = ?", (entry.path,)).fetchone()
-        version = row[0] if row else ABSENT
+        sql = "SELECT ifnull(max(version), '') FROM entry WHERE path = ?"
+        (version,) = db.execute(sql, (entry.path,)).fetchone()
         if usable and version == memory.version:
             touch(db, memory, stamp, by_text=self._by_text)
             return False

@@ -7,15 +7,26 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.store import HISTORY, HUB, Change, Commit, ScanEntry, Stamp, lost
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
-from memsheaf.store.journal import Journal
+from memsheaf.store.history import (
+    DATABASE,
+    DATABASE_FILES,
+    Damaged,
+    History,
+    identify,
+    in_memory,
+    open_history,
+    read_only_copy,
+)
+from memsheaf.store.old_journal import OldFiles
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, stamp_at, stamp_of, walk
+from memsheaf.store.sqlite_file import DAMAGED_MARK, SIDE_FILES
 
 if TYPE_CHECKING:
     from memsheaf.store.transaction import Transaction
@@ -55,7 +66,11 @@ class StoreAccess:
         self.boot = boot_id() if boot is None else boot
         self.checkout = checkout
         self.journals = journals_of(self.root, checkout)
-        self.segment = 0
+        self._past: History | None = None
+        self._copied: tuple[object, History] | None = None
+        self._complete: History | None = None  # has what is in the files of earlier versions
+        self._old_names: Sequence[str] = ()
+        self._old_journal: list[Stamp | None] = []
         self._clock = clock
         self._options = {} if portable is None else {"portable": portable}
         self._private = private
@@ -99,6 +114,7 @@ class StoreAccess:
 
         It is one rename, with the lock held. Only a journal that was written on this machine may be brought.
         """
+        self.close()
         try:
             with (
                 suppress(FileNotFoundError),  # somebody was faster
@@ -126,55 +142,113 @@ class StoreAccess:
             yield history
 
     @contextmanager
-    def reading(self) -> Iterator[Journal | None]:
-        """The journal without the lock, None when there is none. Raises StoreFailed."""
+    def reading(self) -> Iterator[History | None]:
+        """The history without the lock, None when there is none. Raises StoreFailed."""
         try:
-            history = self.open_history()
+            with self.open_history() as folder:
+                yield self._past_to_read(folder)
         except FileNotFoundError:
             yield None
-            return
         except OSError as error:
-            raise StoreFailed(f"the journal of {self.root!r} cannot be read: {error.strerror}") from error
-        with history:
-            try:
-                journal = Journal(history)
-                try:
-                    yield journal
-                finally:
-                    journal.close()
-            except OSError as error:
-                raise StoreFailed(f"the journal of {self.root!r} cannot be read: {error.strerror}") from error
+            raise StoreFailed(f"the history of {self.root!r} cannot be read: {error.strerror}") from error
+
+    def _past_to_read(self, folder: Folder) -> History | None:
+        """The history, or a copy in memory of what cannot be opened without writing, or was not taken in yet."""
+        old = OldFiles(folder)
+        try:
+            self._past = open_history(folder, self._past)
+            if not old.find_new(self._past):
+                return self._past
+            copy = partial(read_only_copy, folder) if self._past else in_memory
+        except Damaged:
+            self._past, copy = None, in_memory
+        except OSError:
+            self._past, copy = None, partial(read_only_copy, folder)
+        stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
+        if self._copied is None or self._copied[0] != stamps:
+            history = copy()
+            old.take_in(history)
+            self._copied = stamps, history
+        return self._copied[1]
+
+    def past_to_change(self, folder: Folder) -> History:
+        """The history, made if there is none, with what an earlier version wrote. The caller holds the lock."""
+        self._copied = None
+        self._past = past = open_history(folder, self._past, create=True)
+        assert past
+        if self._complete is not past or self._old_journal != self._stamp_old_journal(folder):
+            old = OldFiles(folder)
+            old.take_in(past)
+            self._complete, self._old_names = past, old.watched()
+            self._old_journal = self._stamp_old_journal(folder)
+        return past
+
+    def _stamp_old_journal(self, folder: Folder) -> list[Stamp | None]:
+        return [stamp_at(folder, name) for name in self._old_names]
+
+    def close(self) -> None:
+        """Close the history; it is opened again when it is needed."""
+        if self._past:
+            self._past.close()
+        self._past = self._copied = None
+
+    def find_damage(self) -> list[tuple[str, str]]:
+        """What is wrong with the history, or was with an earlier one: a file, and the problem. Raises StoreFailed."""
+        found: list[tuple[str, str]] = []
+        with self.reading() as past:
+            if past is None:
+                return found
+            if problem := past.find_damage():
+                found.append((DATABASE, f"it is damaged: {problem}"))
+            for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
+                found.append((name, f"{skipped} lines of it could not be read"))
+            with self.open_history() as folder:
+                for name in sorted(folder.names()):
+                    if DAMAGED_MARK in name and not name.endswith(SIDE_FILES):
+                        found.append((name, "the history was damaged, and begun again"))
+        return found
+
+    @contextmanager
+    def noting(self, folder: Folder) -> Iterator[History]:
+        """The history, to note something beside the commits; the lock is taken only to make it."""
+        if identify(folder) and (past := open_history(folder, self._past)):
+            self._past = past
+            yield past
+            return
+        with kernel_lock(folder, "lock", wait=self.wait):
+            yield self.past_to_change(folder)
 
     @contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
-        """Make changes with the lock held, the journal sound, and what a crash left completed."""
+        """Make changes with the lock held, the history sound, and what a crash left completed."""
         from memsheaf.store.atomic_replace import Placing
         from memsheaf.store.transaction import Transaction
 
         try:
             with (
                 self.open_root(create=True) as root,
-                self.make_history(root) as history,
-                kernel_lock(history, "lock", wait=self.wait if wait is None else wait),
+                self.make_history(root) as folder,
+                kernel_lock(folder, "lock", wait=self.wait if wait is None else wait),
             ):
-                self._refuse_hub(history)
-                journal = Journal(history, self.segment)
-                opened = Transaction(
-                    root, history, journal, self.boot, Placing(root, history, self.patience), self.scope
-                )
-                opened.announce = self.announce
+                self._refuse_hub(folder)
                 try:
-                    journal.open()
+                    past = self.past_to_change(folder)
+                    past.is_in_use = True
+                    opened = Transaction(
+                        root, folder, past, self.boot, Placing(root, folder, self.patience, past), self.scope
+                    )
+                    opened.announce = self.announce
                     opened.list_lost(only_marked=True)
                     opened.recover()
-                    opened.make_room()
                     if not self._swept:
                         opened.sweep(self._clock())
                         self._swept = True
                     yield opened
                 finally:
-                    self.segment = journal.segment
-                    journal.close()
+                    if self._past:
+                        self._past.is_in_use = False
+                    if self._past and self._past.is_damaged:  # the next change finds a new history
+                        self._past = open_history(folder, self._past, create=True)
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
 

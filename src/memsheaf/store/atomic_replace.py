@@ -16,6 +16,7 @@ from memsheaf.errors import PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.store import ABSENT, Revision, catalogs, version_of
+from memsheaf.store.history import History
 from memsheaf.store.safe_dir import READ, Folder, read_all, read_file, stage, walk
 
 READ_LIMIT = 4 * MAX_MEMORY_BYTES  # a larger file is listed, and neither loaded nor changed
@@ -25,11 +26,12 @@ PATIENT_SWAPS = 100  # nobody saves faster than this for longer
 
 
 class Placing:
-    """An open root and its `.history`, where drafts wait."""
+    """An open root and its `.history`, where drafts wait; the past knows the catalogs that are ours."""
 
-    def __init__(self, root: Folder, history: Folder, patience: float) -> None:
+    def __init__(self, root: Folder, history: Folder, patience: float, past: History | None = None) -> None:
         self.root = root
         self.history = history
+        self._past = past
         self.patience = patience
 
     def present(self, path: str) -> bytes | None:
@@ -38,7 +40,7 @@ class Placing:
         Raises:
             PathRefused: a step of it is a link, or it is not a plain file.
             StoreFailed: it may not be read.
-            TextRefused: it is too large for the journal, so it may not be changed.
+            TextRefused: it is too large for the history, so it may not be changed.
         """
         try:
             with walk(self.root, path) as (folder, name):
@@ -47,7 +49,7 @@ class Placing:
             return None
         if len(data) > READ_LIMIT:
             raise TextRefused(f"{path!r} is larger than {READ_LIMIT >> 10} KiB; it can only be changed by hand")
-        return None if path == CATALOG and catalogs.is_ours(self.history, data) else data
+        return None if path == CATALOG and catalogs.is_ours(self._past, data) else data
 
     def stage(self, revision: Revision, draft: str) -> None:
         """Write what a revision brings as a draft, with the mode of the file it will replace."""

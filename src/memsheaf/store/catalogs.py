@@ -16,14 +16,14 @@ from memsheaf.errors import Changed, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.store import ABSENT, Revision, version_of
-from memsheaf.store.safe_dir import Folder, append, read_file, stage
+from memsheaf.store.history import History
+from memsheaf.store.safe_dir import Folder, read_file, stage
 
 try:  # the interpreter's own: `hashlib` takes the whole of OpenSSL
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
 
-NAME = "catalogs"
 RECORDED = 4_096  # the newest that are kept when the record is trimmed
 _DIGITS = 16
 _LARGEST = 64 << 20
@@ -31,7 +31,7 @@ _POINTER = rb"\s*[-*+] \[[^\]]*\]\(<?([^()<>]+\.md)>?\).*"
 _BLANK = b"\0 \t\r\n"  # a power cut may leave zeros
 
 
-def publish(root: Folder, history: Folder, name: str, data: bytes, *, sure: bool) -> None:
+def publish(root: Folder, drafts: Folder, history: History, name: str, data: bytes, *, sure: bool) -> None:
     """Put a derived text in the root: whole for every reader, over nothing but what is ours.
 
     The caller may be `sure` that what stands there is ours. The draft and what stands there change places, and what
@@ -44,22 +44,22 @@ def publish(root: Folder, history: Folder, name: str, data: bytes, *, sure: bool
         raise Changed(name)
     record(history, data)
     draft = f"derived-{os.urandom(8).hex()}"
-    stage(history, draft, data)
+    stage(drafts, draft, data)
     try:
         with suppress(FileExistsError):
-            history.rename_new(draft, root, name)
+            drafts.rename_new(draft, root, name)
             return
-        if not history.swap(draft, root, name):
-            history.rename(draft, root, name)
-        elif not _may_replace(history, history, draft, data):
-            history.swap(draft, root, name)  # saved since we looked: it goes back
+        if not drafts.swap(draft, root, name):
+            drafts.rename(draft, root, name)
+        elif not _may_replace(drafts, history, draft, data):
+            drafts.swap(draft, root, name)  # saved since we looked: it goes back
             raise Changed(name)
     finally:
         with suppress(FileNotFoundError):
-            history.unlink(draft)
+            drafts.unlink(draft)
 
 
-def _may_replace(folder: Folder, history: Folder, name: str, data: bytes) -> bool:
+def _may_replace(folder: Folder, history: History, name: str, data: bytes) -> bool:
     """Return True if what has this name is nothing, what is about to be published, or what we published before."""
     try:
         found = read_file(folder, name, _LARGEST)
@@ -70,30 +70,24 @@ def _may_replace(folder: Folder, history: Folder, name: str, data: bytes) -> boo
     return found == data or is_ours(history, found)
 
 
-def record(history: Folder, data: bytes) -> None:
+def record(history: History, data: bytes) -> None:
     """Note that a text is ours, before it is published."""
-    append(history, NAME, _line(data))
+    with history.writing(durable=False) as db:
+        db.execute("INSERT OR REPLACE INTO catalogs (hash) VALUES (?)", (_hash(data),))
 
 
-def is_ours(history: Folder, data: bytes) -> bool:
+def is_ours(history: History | None, data: bytes) -> bool:
     """Whether a text is one that we published, or says nothing at all."""
     if not data.strip(_BLANK):
         return True
-    with suppress(FileNotFoundError):
-        known = read_file(history, NAME, _LARGEST)
-        older = version_of(data)[:_DIGITS].encode()  # as catalogs were recorded before
-        return _line(data) in known or older + b"\n" in known
-    return False
+    older = version_of(data)[:_DIGITS]  # as catalogs were recorded before
+    return bool(history and history.rows("SELECT 1 FROM catalogs WHERE hash IN (?, ?)", _hash(data), older))
 
 
-def trim(history: Folder) -> None:
-    """Forget all but the newest. The caller holds the lock of the folder."""
-    with suppress(FileNotFoundError):
-        lines = read_file(history, NAME, _LARGEST).splitlines(keepends=True)
-        if len(lines) > 2 * RECORDED:
-            draft = f"draft-{os.urandom(8).hex()}"
-            stage(history, draft, b"".join(lines[-RECORDED:]))
-            history.rename(draft, history, NAME)
+def trim(history: History) -> None:
+    """Forget all but the newest."""
+    with history.writing(durable=False) as db:
+        db.execute("DELETE FROM catalogs WHERE n <= (SELECT max(n) FROM catalogs) - ?", (RECORDED,))
 
 
 def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None]) -> Revision | None:
@@ -131,5 +125,5 @@ def _points_to_file(line: bytes, present: Callable[[str], bytes | None]) -> bool
     return False
 
 
-def _line(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGITS // 2).hexdigest().encode() + b"\n"
+def _hash(data: bytes) -> str:
+    return blake2b(data, digest_size=_DIGITS // 2).hexdigest()

@@ -1,32 +1,12 @@
-"""Questions about commits, newest first: which one is meant, which is not undone, which text a version was.
+"""Questions about commits, newest first: which one is meant, which is not undone, which text a version was."""
 
-Summaries are commits without their texts, read from the lines by patterns: many times as fast as by JSON.
-"""
-
-import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import dropwhile, islice
+from itertools import dropwhile, groupby, islice
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
-from memsheaf.guard.paths import check_journalled
+from memsheaf.errors import NoSuchCommit, VersionGone
 from memsheaf.store import ABSENT, Commit, Version
-from memsheaf.store.journal import Journal
-from memsheaf.store.journal_lines import CHANGED, decode
-
-_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_HEAD = re.compile(
-    rb'\{"commit": "([0-9a-f]{1,15})", "at": "([^"\\]*)", "by": ('
-    + _TEXT
-    + rb'), "why": ('
-    + _TEXT
-    + rb'), "boot": '
-    + _TEXT
-    + rb'(?:, "undoes": "([0-9a-f]{1,15})")?'
-)
-_STEP = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"(, "(?:old|new|append))?')
+from memsheaf.store.history import History, is_path
 
 
 class CommitSource(Protocol):
@@ -155,70 +135,27 @@ class CommitSummary(NamedTuple):
     steps: tuple[CommitStep, ...]
 
 
-def read_summaries(journal: Journal, *, after: str = "", since: str = "") -> tuple[list[CommitSummary], bool]:
-    """The commits about Markdown files behind the commit `after`, newest first; and whether that one was met.
-
-    When something was erased since, it is not: what was known may be gone.
-    With `since`, only those from that moment on.
-    """
-    found: list[CommitSummary] = []
-    is_erased = False
-    for line, _ in journal.finished(b""):
-        head = _HEAD.match(line)
-        if not head:
-            continue
-        id, at = head[1].decode(), head[2].decode("utf-8", "replace")
-        is_erased |= head[4] == f'"{ERASED}"'.encode()
-        if id == after and not is_erased:
-            return found, True
-        if at < since:
-            break
-        with suppress(ValueError, PathRefused):  # rotten, or hostile
-            steps = tuple(_step(*step) for step in _STEP.findall(line, head.end()))
-            steps = tuple(step for step in steps if step.path.endswith(".md"))
-            if steps:
-                words = json.loads(head[3]), json.loads(head[4]), (head[5] or b"").decode()
-                found.append(CommitSummary(id, at, *words, steps))
-    return found, False
+def read_summaries(history: History, since: str) -> list[CommitSummary]:
+    """Return the commits about Markdown files from a moment on, newest first."""
+    sql = """
+SELECT commits.n, id, at, author, why, undoes, path, before, after,
+  EXISTS (SELECT 1 FROM texts WHERE version IN (before, after))
+FROM commits JOIN changes USING (n) WHERE at >= ? AND path LIKE '%.md' ORDER BY commits.n DESC, place"""
+    found = []
+    for (_, id, at, by, why, undoes), rows in groupby(history.rows(sql, since), key=lambda row: row[:6]):
+        steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
+        if steps:
+            found.append(CommitSummary(id, at, by, why, undoes, steps))
+    return found
 
 
-def _step(path: bytes, before: bytes, after: bytes, text: bytes) -> CommitStep:
-    name = json.loads(path)
-    check_journalled(name)
-    return CommitStep(name, before.decode(), after.decode(), bool(text))
-
-
-def commit_authors(journal: Journal, files: Collection[tuple[str, Version]]) -> dict[tuple[str, Version], str]:
-    """Who made the last commit that brought each of these versions of a path, as far as the journal knows.
+def commit_authors(history: History, files: Collection[tuple[str, Version]]) -> dict[tuple[str, Version], str]:
+    """Who made the last commit that brought each of these versions of a path, as far as the history knows.
 
     What a folder had when it joined a hub was written before.
     """
-    found: dict[tuple[str, Version], str] = {}
-    wanted = {*files}
-    for line, _ in journal.finished(b"") if wanted else ():
-        head = _HEAD.match(line)
-        if not head or (head[3], head[4]) == (b'"user"', f'"{JOINED}"'.encode()):
-            continue
-        for path, _, after, _ in _STEP.findall(line, head.end()):
-            with suppress(ValueError):  # rotten, or hostile
-                if (key := (json.loads(path), after.decode())) in wanted:
-                    found[key] = json.loads(head[3])
-                    wanted.remove(key)
-        if not wanted:
-            break
-    return found
-
-
-def read_commits(journal: Journal, ids: Collection[str]) -> dict[str, Commit]:
-    """These commits with their texts, as far as they are there, in one pass from the newest on."""
-    found: dict[str, Commit] = {}
-    wanted = {id.encode() for id in ids}
-    for line, texts in journal.finished(b"") if wanted else ():
-        head = _HEAD.match(line)
-        if head and head[1] in wanted:
-            if commit := decode(line, texts):
-                found[commit.id] = commit
-            wanted.remove(head[1])
-            if not wanted:
-                break
-    return found
+    sql = (
+        "SELECT author FROM changes JOIN commits USING (n) WHERE path = ? AND after = ?"
+        f" AND NOT (author = 'user' AND why = '{JOINED}') ORDER BY n DESC LIMIT 1"
+    )
+    return {file: author for file in files for (author,) in history.rows(sql, *file)}

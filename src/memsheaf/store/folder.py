@@ -1,10 +1,10 @@
 """The folder store: read, scan, commit, undo, erase and prune, one file per text.
 
 How a commit becomes durable, and why it needs one flush: under the lock, the versions are checked, the new
-texts are staged as drafts, and one journal line with all texts is written and flushed. That decides it.
-The drafts are then renamed into place. Their own flush may come later (`settle`), because the line is enough
-to put them back: after a crash the next writer completes the last line, after a reboot it verifies every
-line that was not yet marked safe. Where the system cannot tell a reboot, every commit settles at once.
+texts are staged as drafts, and one transaction of the history with all texts is written and flushed. That decides it.
+The drafts are then renamed into place. Their own flush may come later (`settle`), because the history is enough
+to put them back: after a crash the next writer completes the last commit, after a reboot it verifies every
+commit that was not yet marked as flushed. Where the system cannot tell a reboot, every commit settles at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, Ref, StoreFailed
+from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, Ref, StoreFailed, VersionGone
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.scope import check_label
@@ -37,19 +37,15 @@ from memsheaf.store import (
 from memsheaf.store.access import StoreAccess, failure
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
 from memsheaf.store.commit_queries import ERASED, find_version, last_standing, without_known
-from memsheaf.store.journal_folding import last_pruned, note_heads, prune
-from memsheaf.store.journal_lines import find_commit
+from memsheaf.store.history import History, in_memory
 from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
 from memsheaf.store.transaction import Transaction
-
-if TYPE_CHECKING:
-    from memsheaf.store.journal import Journal
-
 
 T = TypeVar("T")
 
 SETTLE_AFTER = 64
-ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal
+PRUNED = "pruned"  # when retention was last seen to
+ADOPTED_AT_ONCE = 1_000  # texts in one commit
 
 
 class FolderStore:
@@ -137,13 +133,13 @@ class FolderStore:
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
-        with self._access.reading() as journal:
-            yield from journal.history(path) if journal else ()
+        with self._access.reading() as past:
+            yield from past.history(path) if past else ()
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
-        with self._access.reading() as journal:
-            return journal.find(commit_id) if journal else find_commit((), commit_id)
+        with self._access.reading() as past:
+            return (past or in_memory()).find(commit_id)
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
         """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
@@ -161,18 +157,26 @@ class FolderStore:
         """
         return find_version(self.history(path) if version else (), path, version)
 
-    def ask_journal(self, ask: Callable[[Journal], T], otherwise: T) -> T:
-        """The result of a function on the journal, or `otherwise` without one."""
-        with self._access.reading() as journal:
-            return ask(journal) if journal else otherwise
+    def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
+        """The result of a function on the history, or `otherwise` without one, or while it cannot be read."""
+        with suppress(StoreFailed, Busy), self._access.reading() as past:
+            return ask(past) if past else otherwise
+        return otherwise
 
     def last_id(self) -> str:
-        """The id of the last commit, "" when there is none or the journal is being written."""
-        return self.ask_journal(lambda journal: journal.tail().last, "")
+        """The id of the last commit, "" when there is none."""
+        return self.ask_history(History.last_id, "")
 
-    def damaged(self) -> list[str]:
-        """The journal lines that can no longer be read."""
-        return self.ask_journal(lambda journal: journal.damaged(), [])
+    def damaged(self) -> list[tuple[str, str]]:
+        """What is wrong with the history, or was with an earlier one: a file, and the problem."""
+        return self._access.find_damage()
+
+    def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
+        """Search the history for erased texts: why it may still have one, "" if not; and whose texts have pieces."""
+        nothing: tuple[str, set[str]] = "", set()
+        with suppress(Busy), self._access.reading() as past:
+            return past.find_traces(versions, pieces) if past else nothing
+        return "it is in use", set()
 
     def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
         """Make all the changes or none, durably.
@@ -182,37 +186,34 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes, segment = self._access.admitted(changes, undoing=bool(undoes)), self._access.segment
+        changes = self._access.admitted(changes, undoing=bool(undoes))
         with self._access.transaction() as transaction:
             revisions = [step for step in map(transaction.revision, changes) if step.before != step.after]
             name = os.urandom(6).hex() if revisions else ""
-            commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.journal.last)
+            commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.past.last_id())
             if revisions:
                 commit = transaction.carry_out(commit, self._agree)
                 self._settle_if_due(transaction)
             if undoes:
-                tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])
-        if segment and self._access.segment != segment:
-            note_heads(self._access)
+                tombstones.lift(transaction.past, [(step.path, step.new) for step in revisions if step.new])
         return commit
 
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
-        """Journal what others did to these paths, or with None which of all that the journal knows they removed.
+        """Commit what others did to these paths, or with None which of all that the history knows they removed.
 
-        The step is taken from where the journal left a path to what is there now, so a path that nobody
+        The step is taken from where the history left a path to what is there now, so a path that nobody
         touched changes nothing. Gives the last commit, None when there was nothing to say. What somebody removed
         is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury`.
         """
         commit = None
         with self._access.transaction(wait) as transaction:
             steps = transaction.outside(None if paths is None else set(paths))
-            # a catalog that the journal does not know is for `set_aside`
+            # a catalog that the history does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
                 commit = transaction.note_outside(revisions, self._now())
-                tombstones.follow(transaction.history, revisions, commit.at, bury=bury)
-        if paths is None:
-            note_heads(self._access)
+                listed = lost.read(transaction.history)
+                tombstones.follow(transaction.past, revisions, commit.at, bury=bury, listed=listed)
         return commit
 
     def undo(self, commit_id: str = "", *, by: str) -> Commit:
@@ -226,20 +227,19 @@ class FolderStore:
         target = self.find(commit_id) if commit_id else self.last_standing()
         if not target.revisions:
             raise NoSuchCommit(f"the commit {target.id} holds no texts to bring back")
-        changes = []
         for step in target.revisions:
-            is_known = step.before == ABSENT or step.old is not None
-            text = step.old if is_known else self.version(step.path, step.before)
-            changes.append(Change(step.path, text, step.after))
+            if step.before != ABSENT and step.old is None:
+                raise VersionGone(f"the history no longer holds {step.before[:12]!r} of {step.path!r}")
+        changes = [Change(step.path, step.old, step.after) for step in target.revisions]
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 
     def lost(self) -> dict[str, Version]:
         """Return the files that went with the whole folder and are not back, with their last versions."""
         nothing: dict[str, Version] = {}
-        listed = self._ask_history(lost.read, nothing)
+        listed = self._ask_folder(lost.read, nothing)
         if not any(self.scan()):
             is_emptied = lost.is_suspect(self.root, self.journals) or lost.is_outer_emptied(self.root, self.journals)
-            listed |= self.ask_journal(lambda journal: lost.find(journal, is_emptied=is_emptied), nothing)
+            listed |= self.ask_history(lambda past: lost.find(past, is_emptied=is_emptied), nothing)
         stamps = self.stamps(listed)
         return {path: version for path, version in listed.items() if stamps[path] is None}
 
@@ -257,16 +257,11 @@ class FolderStore:
         It is one commit, or one for each file where some of them cannot come back. A text that is past retention
         stays away, and is not listed any more.
         """
-        self.adopt(None, bury=False)  # from here on the journal has all their texts
+        self.adopt(None, bury=False)  # from here on the history has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
-        texts: dict[str, bytes] = {}
-        for commit in self.history() if wanted else ():
-            for step in commit.revisions:
-                for version, text in ((step.after, step.new), (step.before, step.old)):
-                    if text is not None and wanted.get(step.path) == version:
-                        texts[step.path] = text
-            if len(texts) == len(wanted):
-                break
+        with self._access.reading() as past:
+            found = {path: past.text(version) for path, version in wanted.items()} if past else {}
+        texts = {path: text for path, text in found.items() if text is not None}
         changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
         restored: list[str] = []
         for group in (changes, *([change] for change in changes)):
@@ -280,13 +275,14 @@ class FolderStore:
     def drop_lost(self, paths: Collection[str]) -> None:
         """Report these files as lost no longer. Raises Busy, StoreFailed."""
         self.adopt(None, bury=False)
-        self._change_history(lambda history: lost.take_away(history, paths, keep_empty=False))
+        with self._access.transaction() as transaction:
+            lost.take_away(transaction.history, paths, keep_empty=False)
 
     def erase(self, path: str, *, by: str) -> Erased:
-        """Remove a text and every older version of it from the folder and its journal.
+        """Remove a text and every older version of it from the folder and its history.
 
         Raises:
-            NotFound: neither the folder nor the journal knows it.
+            NotFound: neither the folder nor the history knows it.
         """
         path = self._access.spelling(path)
         if not os.path.lexists(self.root) and not os.path.lexists(self.journals):
@@ -295,36 +291,51 @@ class FolderStore:
             transaction.sweep(self._clock())
             names, texts = transaction.forget(path)
             if not texts:
+                transaction.past.empty_log()  # it may have been erased before, and that cut short
                 raise NotFound(Ref(self.scope, path))
             transaction.drop_derived(CATALOG)
-            usage.bring_together(transaction.history, without=names)
-            tombstones.take_away(transaction.history, names)
+            usage.bring_together(transaction.past, without=names)
+            tombstones.take_away(transaction.past, names)
             lost.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
             transaction.finish(mark)
             transaction.settle()
+            transaction.remove_old_files()
+            transaction.past.empty_log()
         return Erased(path, tuple(sorted(names)), tuple(texts), tuple(filter(None, texts.values())))
 
     def prune(self) -> int:
-        """Drop retired texts past retention from the journal, and say how many; current texts and the log stay."""
-        return prune(self._access, self._cutoff(now := self._clock()), now)
+        """Drop retired texts past retention from the history, and say how many; current texts and the log stay."""
+        return self._drop_retired(self._clock())
+
+    def _drop_retired(self, until: float) -> int:
+        cutoff = self._cutoff(until)
+        with self._access.transaction() as transaction:
+            past = transaction.past
+            dropped = past.drop_texts(cutoff)
+            tombstones.prune(past, cutoff)
+            usage.bring_together(past)
+            catalogs.trim(past)
+            transaction.drop_derived()
+            transaction.remove_old_files(cutoff)
+            past.note_fact(PRUNED, str(self._clock()))
+            past.empty_log()
+        return dropped
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
         commits were new. No file is changed. Raises StoreFailed, Busy."""
         with self._access.transaction() as transaction:
-            known = {commit.id for commit in transaction.journal.commits()}
+            known = {id for (id,) in transaction.past.rows("SELECT id FROM commits")}
             fresh = without_known(list(commits), known)
-            if fresh:
-                transaction.settle()
-                transaction.journal.graft(fresh)
-            tombstones.add(transaction.history, stones)
+            transaction.past.graft(fresh)
+            tombstones.add(transaction.past, stones)
         return len(fresh)
 
     def buried_all(self) -> list[tombstones.Tombstone]:
         """What is not to be learned again, oldest first."""
-        return self._ask_history(lambda history: list(tombstones.read(history)), [])
+        return self.ask_history(lambda past: list(tombstones.read(past)), [])
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -342,7 +353,8 @@ class FolderStore:
         """
         try:
             with self._access.open_root(create=True) as root, self._access.make_history(root) as history:
-                catalogs.publish(root, history, name, data, sure=sure)
+                with self._access.noting(history) as past:
+                    catalogs.publish(root, history, past, name, data, sure=sure)
                 return stamp_at(root, name)
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
@@ -377,57 +389,57 @@ class FolderStore:
             suppress(OSError, PathRefused),
             self._access.open_root() as root,
             self._access.make_history(root) as history,
+            self._access.noting(history) as past,
         ):
-            catalogs.record(history, data)
+            catalogs.record(past, data)
 
     def is_published(self, name: str) -> bool:
         """Whether a derived text is there, and is ours."""
         data = self.published(name)
-        return data is not None and self._ask_history(lambda history: catalogs.is_ours(history, data), False)
+        return data is not None and self.ask_history(lambda past: catalogs.is_ours(past, data), False)
 
     def add_uses(self, day: str, paths: Iterable[str]) -> None:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
-        self._ask_history(lambda history: usage.add(history, day, paths), None)
+        with (
+            suppress(OSError, PathRefused, Busy),
+            self._access.open_history() as history,
+            self._access.noting(history) as past,
+        ):
+            usage.add(past, [(day, path) for path in paths])
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
-        return self._ask_history(lambda history: usage.take(history, start, take_all), usage.Uses({}, 0, more=False))
+        return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
 
     def uses_noted(self) -> tuple[dict[str, str], str]:
         """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
         nothing: dict[str, str] = {}
-        return self._ask_history(usage.noted, (nothing, ""))
+        return self.ask_history(usage.noted, (nothing, ""))
 
     def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:
         """Note that texts are not to be learned again: memories at their paths, or what never was one, at ""."""
         stones = [tombstones.of(path, data, self._now(), why) for path, data in texts]
-        self._change_history(lambda history: tombstones.add(history, stones))
+        with self._access.transaction() as transaction:
+            tombstones.add(transaction.past, stones)
 
     def unbury(self, facts: Iterable[Sequence[str]]) -> None:
         """Note that what says the same as these words is wanted again: it may be learned."""
         stones = self.buried_all()
         wanted = [words for words in facts if tombstones.match(stones, words)] if stones else []
         if wanted:
-            self._change_history(lambda history: tombstones.lift_alike(history, wanted))
+            with self._access.transaction() as transaction:
+                tombstones.lift_alike(transaction.past, wanted)
 
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
         """The tombstone of a text with the same words; None without one."""
-        return self._ask_history(lambda history: tombstones.match(tombstones.read(history), words), None)
+        return self.ask_history(lambda past: tombstones.match(tombstones.read(past), words), None)
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
-        return self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
+        return self.ask_history(lambda past: tombstones.doubted(past, words, path), False)
 
-    def _change_history(self, change: Callable[[Folder], None]) -> None:
-        """Change what is kept beside the journal, with the lock held. Raises Busy, StoreFailed."""
-        try:
-            with self._access.locked("lock") as history:
-                change(history)
-        except OSError as error:
-            raise StoreFailed(failure(error, self.root)) from error
-
-    def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
-        """The result of a function on the folder of the journal, without the lock; `otherwise` without one."""
+    def _ask_folder(self, ask: Callable[[Folder], T], otherwise: T) -> T:
+        """The result of a function on the folder of the history, without the lock; `otherwise` without one."""
         with suppress(OSError, PathRefused), self._access.open_history() as history:
             return ask(history)
         return otherwise
@@ -438,26 +450,26 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        is_settled = self.ask_journal(lambda journal: journal.tail().is_settled(self.boot), otherwise=True)
-        if not is_settled and self.stamps([""])[""]:
+        has_unsettled = self.ask_history(lambda past: bool(past.find_unsettled(self.boot)), otherwise=False)
+        if has_unsettled and self.stamps([""])[""]:
             with self._access.transaction():
                 pass
 
     def close(self) -> None:
-        """Flush what is in place but not yet marked safe, and once a day let go what is past retention.
+        """Flush what is in place but not yet marked so, and once a day let go what is past retention.
 
-        What was acknowledged is in the journal: if this fails now, a later flush will do.
+        What was acknowledged is in the history: if this fails now, a later flush will do.
         """
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
                 with self._access.transaction() as transaction:
                     transaction.settle()
                     self._unsettled = 0
-                    last, now = last_pruned(transaction.history), self._clock()
-                note_heads(self._access)
+                    last, now = float(transaction.past.fact(PRUNED) or 0), self._clock()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
-                    prune(self._access, self._cutoff(min(now, last + 86400)), now)
+                    self._drop_retired(min(now, last + 86400))
+        self._access.close()
 
     def _cutoff(self, now: float) -> str:
         return utc_time(now - self._retention_days * 86400, milliseconds=True)
@@ -470,6 +482,6 @@ class FolderStore:
         if not self.boot:
             transaction.settle()  # nobody could tell later that it has to be verified, so it is safe now or it failed
         elif self._unsettled >= SETTLE_AFTER:
-            with suppress(OSError):  # the journal has it: a later flush will do
+            with suppress(OSError):  # the history has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0

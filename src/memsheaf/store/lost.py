@@ -1,6 +1,6 @@
 """Files that went with their whole folder (`git clean`, `git stash -u`, `rm -r`), so that they can be restored.
 
-`lost` in the journal's folder has the path and the last version of each such file. It is written before anything else
+`lost` in the history's folder has the path and the last version of each such file. It is written before anything else
 is done in the emptied folder. A file that somebody removes alone was deleted, and is not listed. A file that is back
 is taken off the list, so that it is not restored when somebody removes it later.
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.store import HISTORY, Version
-from memsheaf.store.journal import Journal
+from memsheaf.store.history import History
 from memsheaf.store.safe_dir import Folder, read_file, replace
 
 NAME = "lost"
@@ -36,9 +36,9 @@ def read(history: Folder) -> dict[str, Version]:
     return {}
 
 
-def find(journal: Journal, *, is_emptied: bool) -> dict[str, Version]:
-    """Return the files that went with the folder, provided that none of those the journal left in place is there."""
-    known = {path: head.version for path, head in journal.heads().items() if path != CATALOG}
+def find(history: History, *, is_emptied: bool) -> dict[str, Version]:
+    """Return the files that went with the folder, provided that none of those the history left in place is there."""
+    known = {path: version for path, version in history.heads().items() if path != CATALOG}
     return known if is_emptied or len(known) > 1 else {}
 
 

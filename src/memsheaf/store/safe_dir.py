@@ -152,6 +152,12 @@ class Folder:
             return False
         raise OSError(code, os.strerror(code), new)
 
+    def name_for_others(self, name: str) -> str:
+        """Return a path by which a library finds a file of this directory, wherever that is by now."""
+        if self._fd is not None and os.path.isdir("/proc/self/fd"):
+            return f"/proc/self/fd/{self._fd}/{name}"
+        return os.path.join(self.path, name)
+
     def unlink(self, name: str) -> None:
         """Remove a name."""
         os.unlink(self._name(name), dir_fd=self._fd)
@@ -340,6 +346,15 @@ def replace(folder: Folder, name: str, data: bytes, *, durable: bool = True) -> 
         raise
     if durable:
         folder.sync()
+
+
+def write_mark(folder: Folder, name: str, data: bytes) -> None:
+    """Write over the beginning of a file of a few bytes, without a flush."""
+    fd = folder.open_file(name, WRITE | os.O_CREAT)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
 
 
 def read_file(folder: Folder, name: str, limit: int) -> bytes:

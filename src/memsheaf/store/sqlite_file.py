@@ -50,7 +50,7 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
                 os.close(opened.open_file(name, CREATE))
     elif not os.path.isfile(path) or os.path.islink(path):
         raise PathRefused(path, "it is not a plain file")
-    db = _connect(path)
+    db = connect(path)
     try:
         if _user_version(db) < len(migrations):
             with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
@@ -58,7 +58,7 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
                     with suppress(sqlite3.OperationalError):
                         db.execute("PRAGMA journal_mode = WAL")
                     db.close()
-                    db = _connect(path)
+                    db = connect(path)
                 migrate(db, migrations)
     except BaseException:
         db.close()
@@ -103,7 +103,8 @@ def set_aside(path: str, inode: int) -> None:
                 os.rename(path + suffix, new + suffix)
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def connect(path: str) -> sqlite3.Connection:
+    """Open a database for writing; without a log where no memory can be shared. Raises sqlite3.Error, Busy."""
     db = _open_connection(path)
     try:
         retry_while_busy(lambda: _user_version(db))

@@ -1,25 +1,22 @@
 """Tombstones: digests of what was rejected or forgotten, so that it is not learned again.
 
-A line holds no text, only the numbers that its words make (`guard/duplicates.prints`), enough to know it again, and
-for a memory that was forgotten its path. It outlives the text in the journal, and goes when that memory is erased.
+A row holds no text, only the numbers that its words make (`guard/duplicates.prints`), enough to know it again, and
+for a memory that was forgotten its path. It outlives the text in the history, and goes when that memory is erased.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import parse
-from memsheaf.store import ABSENT, Revision, lost
-from memsheaf.store.safe_dir import Folder, append, read_file, replace
+from memsheaf.store import ABSENT, Revision, Version
+from memsheaf.store.history import History
 from memsheaf.text.similarity import RELATED, SAME, denials, fact, likeness, numbers, prints
 
-NAME = "tombstones"
 REMOVED = "removed"  # the reason for a file that somebody removed by hand
-LIMIT = 32 * 1024 * 1024
 DOUBTED = "unconfirmed"  # the reason for what was unconfirmed or shared when it was removed
 MASS = 6  # so many files that go at once were not each rejected by somebody
 
@@ -40,19 +37,23 @@ def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
     return Tombstone(at, why, path, *_marks(fact(parse(path, data))))
 
 
-def add(history: Folder, stones: Iterable[Tombstone]) -> None:
-    """Write tombstones that are not there yet, in one write, before what they stand for is removed."""
-    if not (stones := list(stones)):
-        return
-    known = {(stone.path, *_said(stone)) for stone in read(history)}
-    new = {(stone.path, *_said(stone)): stone for stone in stones}
-    if data := b"".join(b"\n" + _line(stone) for key, stone in new.items() if key not in known):
-        append(history, NAME, data, durable=True)
+def add(history: History, stones: Iterable[Tombstone]) -> None:
+    """Write tombstones that are not there yet, before what they stand for is removed."""
+    if new := list(stones):
+        with history.writing() as db:
+            known = {(stone.path, *_said(stone)) for stone in read(history)}
+            lines = {(stone.path, *_said(stone)): (_line(stone),) for stone in new}
+            wanted = [line for key, line in lines.items() if key not in known]
+            db.executemany("INSERT INTO tombstones (line) VALUES (?)", wanted)
 
 
-def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -> None:
-    """Bury what others removed, unless many files or all went at once; lift the tombstones of what they brought."""
-    listed = lost.read(history) if bury else {}
+def follow(
+    history: History, steps: Sequence[Revision], at: str, *, bury: bool, listed: Mapping[str, Version]
+) -> None:
+    """Bury what others removed, unless many files or all went at once; lift the tombstones of what they brought.
+
+    What is `listed` as lost with its folder was not removed by anybody.
+    """
     gone = [step for step in steps if step.after == ABSENT and step.path != CATALOG]
     gone = [step for step in gone if listed.get(step.path) != step.before]
     there = {step.after for step in steps}  # such as after a rename
@@ -61,12 +62,9 @@ def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -
     lift(history, [(step.path, step.new) for step in steps if step.new])
 
 
-def read(history: Folder) -> Iterator[Tombstone]:
-    """Return all that stand, oldest first; a line that cannot be understood is left out."""
-    try:
-        return from_lines(read_file(history, NAME, LIMIT))
-    except (FileNotFoundError, PathRefused):
-        return iter(())
+def read(history: History) -> Iterator[Tombstone]:
+    """Return all that stand, oldest first."""
+    return from_lines(b"\n".join(line for (line,) in history.rows("SELECT line FROM tombstones ORDER BY n")))
 
 
 def from_lines(data: bytes) -> Iterator[Tombstone]:
@@ -83,7 +81,7 @@ def from_lines(data: bytes) -> Iterator[Tombstone]:
 
 def to_lines(stones: Iterable[Tombstone]) -> bytes:
     """Tombstones as they are written."""
-    return b"".join(map(_line, stones))
+    return b"".join(_line(stone) + b"\n" for stone in stones)
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
@@ -96,7 +94,7 @@ def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None
     return found
 
 
-def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
+def doubted(history: History, words: Sequence[str], path: str) -> bool:
     """Return True if something related, or of this path, was removed before anybody vouched for it."""
     stones = [stone for stone in read(history) if stone.why == DOUBTED]
     wanted = prints(words) if stones else ()
@@ -113,34 +111,33 @@ def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]
     return tuple(prints(words)), tuple(prints(numbers(words))), denials(words)
 
 
-def take_away(history: Folder, paths: Collection[str]) -> None:
-    """Remove the tombstones of these paths. The caller holds the lock of the folder."""
-    _keep(history, lambda stone: stone.path not in paths)
+def take_away(history: History, paths: Collection[str]) -> None:
+    """Remove the tombstones of these paths."""
+    _remove(history, lambda stone: stone.path in paths)
 
 
-def lift(history: Folder, texts: Iterable[tuple[str, bytes]]) -> None:
-    """Remove the tombstones of texts that are there again. The caller holds the lock of the folder."""
+def lift(history: History, texts: Iterable[tuple[str, bytes]]) -> None:
+    """Remove the tombstones of texts that are there again."""
     if any(True for _ in read(history)):
         back = {_said(of(path, data, "", "")) for path, data in texts}
-        _keep(history, lambda stone: _said(stone) not in back)
+        _remove(history, lambda stone: _said(stone) in back)
 
 
-def lift_alike(history: Folder, facts: Iterable[Sequence[str]]) -> None:
-    """Remove the tombstones of what says what these words say. The caller holds the lock of the folder."""
+def lift_alike(history: History, facts: Iterable[Sequence[str]]) -> None:
+    """Remove the tombstones of what says what these words say."""
     said = list(map(_saying, facts))
-    _keep(history, lambda stone: not any(says(stone) for says in said))
+    _remove(history, lambda stone: any(says(stone) for says in said))
 
 
-def prune(history: Folder, cutoff: str) -> None:
+def prune(history: History, cutoff: str) -> None:
     """Remove the tombstones of files removed by hand before `cutoff`; explicit refusals stay."""
-    _keep(history, lambda stone: stone.why != REMOVED or stone.at >= cutoff)
+    _remove(history, lambda stone: stone.why == REMOVED and stone.at < cutoff)
 
 
-def _keep(history: Folder, wanted: Callable[[Tombstone], bool]) -> None:
-    stones = list(read(history))
-    kept = list(filter(wanted, stones))
-    if len(kept) != len(stones):
-        replace(history, NAME, to_lines(kept), durable=False)
+def _remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
+    if gone := [(_line(stone),) for stone in read(history) if is_unwanted(stone)]:
+        with history.writing(durable=False) as db:
+            db.executemany("DELETE FROM tombstones WHERE line = ?", gone)
 
 
 def _said(stone: Tombstone) -> tuple[object, ...]:
@@ -148,4 +145,4 @@ def _said(stone: Tombstone) -> tuple[object, ...]:
 
 
 def _line(stone: Tombstone) -> bytes:
-    return json.dumps(stone._asdict(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
+    return json.dumps(stone._asdict(), separators=(",", ":"), sort_keys=True).encode()

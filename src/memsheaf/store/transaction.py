@@ -1,4 +1,4 @@
-"""A transaction under a folder's lock: check versions, stage, write the journal, replace files; crash recovery."""
+"""A transaction under a folder's lock: check versions, stage, decide, replace files; recovery after a crash."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
+from memsheaf.memory import utc_time
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.commit_queries import steps_before_renaming
-from memsheaf.store.journal import Head, Journal
-from memsheaf.store.journal_lines import encode, needle_of
-from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk
+from memsheaf.store.history import History
+from memsheaf.store.old_journal import OldFiles
+from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk, write_mark
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
+PLACED_MARK = "placed"  # the file that names the last commits that are in place
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
 class Transaction:
-    """An open root, its `.history` and its journal, with the lock held by the caller."""
+    """An open root, its `.history` and its past, with the lock held by the caller."""
 
     announce: Callable[[Transaction, Commit], None] | None = None
-    """Called with each commit right before its line is written, by those who share a scope with other machines."""
+    """Called with each commit right before it is decided, by those who share a scope with other machines."""
 
     def __init__(
-        self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing, scope: str = ""
+        self, root: Folder, history: Folder, past: History, boot: str, placing: Placing, scope: str = ""
     ) -> None:
         self.root = root
         self.history = history
-        self.journal = journal
+        self.past = past
         self.boot = boot
         self.placing = placing
         self.scope = scope
+        self._placed: list[int] = []  # commits of which the history does not know yet that they are
+        self._numbers: dict[str, int] = {}  # of the commits that were noted here
 
     def revision(self, change: Change) -> Revision:
         """Return what a change would do. Raises Changed when it was made for another version."""
@@ -81,26 +85,22 @@ class Transaction:
         self.finish(commit)
         return commit._replace(placed=placed)
 
-    def make_room(self) -> None:
-        """Begin another segment of the journal when this one is large."""
-        if self.journal.full():
-            self.settle()
-            self.journal.seal()
-
     def note(self, commit: Commit) -> None:
-        """Put a commit in the journal: from here on it will be carried out, whatever happens."""
+        """Decide a commit: from here on it will be carried out, whatever happens."""
         if self.announce:
             self.announce(self, commit)
-        self.journal.append(encode(commit, self.boot, self.journal.ends_with), durable=True)
+        self._numbers[commit.id] = self.past.add(commit, self.boot, placed=self._placed)
+        self._placed = []
 
     def finish(self, *commits: Commit) -> None:
         """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
-        marks = "".join(f'{{"done": "{commit.id}", "boot": "{self.boot}"}}\n' for commit in commits)
+        self._placed += [self._numbers[commit.id] for commit in commits]
         with suppress(OSError):
-            self.journal.append(marks.encode(), durable=False)
+            write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(map(str, self._placed)).encode())
+            self.past.placed = self._placed
 
     def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
-        """Journal what others did; it is in place already."""
+        """Make a commit of what others did; it is in place already."""
         if any(step.after == ABSENT for step in revisions):
             self.list_lost()
         commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
@@ -110,34 +110,33 @@ class Transaction:
         return commit
 
     def settle(self) -> None:
-        """Flush every file that the journal does not call safe yet, then call it so."""
-        paths, last = self.journal.unsettled()
+        """Flush every file that the history does not call flushed yet, then call it so."""
+        paths = self.past.paths_to_flush()
         if len(paths) <= MANY or not self.root.sync_everything():
             for path in paths:
                 self._flush(path)
-        if last:
-            self.journal.append(f'{{"safe": "{last}"}}\n'.encode(), durable=False)
+        self.past.mark_flushed()
 
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
-        """The steps that others made: from where the journal left each path to what is there now.
+        """The steps that others made: from where the history left each path to what is there now.
 
-        With None, those that removed what the journal knows. The journal is asked, not the caller: whoever lost track
+        With None, those that removed what the history knows. The history is asked, not the caller: whoever lost track
         can do no harm.
         """
-        heads = self.journal.heads(paths)
+        heads = self.past.heads(paths)
         for path in sorted(heads if paths is None else paths):
             if paths is None and stamp_at(self.root, path):
                 continue
-            if step := self._step(path, heads.get(path)):
+            if step := self._step(path, heads.get(path, ABSENT)):
                 yield step
 
     def list_lost(self, *, only_marked: bool = False) -> None:
-        """List the files that went with the folder, if not one of those that the journal knows is left."""
+        """List the files that went with the folder, if not one of those that the history knows is left."""
         is_marked = stamp_at(self.history, lost.MARK) is not None
         if only_marked and not is_marked:
             return
         journals = os.path.dirname(self.history.path)
-        files = lost.find(self.journal, is_emptied=is_marked or lost.is_outer_emptied(self.root.path, journals))
+        files = lost.find(self.past, is_emptied=is_marked or lost.is_outer_emptied(self.root.path, journals))
         has_inner = is_marked and os.listdir(journals) != [os.path.basename(self.history.path)]
         if (files or has_inner) and not any(stamp_at(self.root, path) for path in files):
             lost.add(self.history, files)
@@ -148,70 +147,52 @@ class Transaction:
         with suppress(OSError):  # they are listed, and not missing
             lost.take_away(self.history, {step.path for step in revisions})
 
-    def _step(self, path: str, head: Head | None) -> Revision | None:
+    def _step(self, path: str, head: Version) -> Revision | None:
         try:
             new = self.present(path)
         except MemsheafError:
             return None  # a link, unreadable, or too large to be kept: listed with its problem
         after = version_of(new)
-        if after == (head.version if head else ABSENT):
+        if after == head:
             return None
-        # what is derived tells what has not changed; a step begins where the journal itself ends
-        last = self.journal.last_step(path, head) if head else None
-        before = last.after if last else ABSENT
-        return None if before == after else Revision(path, before, after, last.new if last else None, new)
+        return Revision(path, head, after, self.past.text(head), new)
 
     def forget(self, path: str) -> tuple[set[str], dict[Version, bytes]]:
-        """Remove a file and its lines from the journal; give the names it had, and what was removed by version."""
-        texts: dict[Version, bytes] = {}
+        """Remove a file and its past; give the names it had, and what was removed by version."""
         present = self.present(path)
+        renamed = set(steps_before_renaming(self.past, path))  # another text may have an older name by now
+        names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
+        self.settle()  # what is placed is so in the history from here on, and not in the mark
+        with suppress(FileNotFoundError):
+            self.history.unlink(PLACED_MARK)
+        self.past.placed = self._placed = []
+        texts = self.past.forget(renamed, names)
         if present is not None:
             texts[version_of(present)] = present
-        renamed = set(steps_before_renaming(self.journal, path))  # another text may have an older name by now
-        names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
-
-        def without(commit: Commit) -> Commit | None:
-            gone = [one for one in commit.revisions if one.path in names or (commit.id, one.path) in renamed]
-            if not gone:
-                return commit
-            for revision in gone:
-                texts.setdefault(revision.before, revision.old or b"")
-                texts.setdefault(revision.after, revision.new or b"")
-            kept = tuple(one for one in commit.revisions if one not in gone)
-            return commit._replace(revisions=kept) if kept else None
-
-        self.journal.rewrite(without, [needle_of(name) for name in names | {name for _, name in renamed}])
-        self.journal.drop_heads(names)
-        if present is not None:
             with walk(self.root, path) as (folder, name):
                 folder.unlink(name)
                 folder.sync()
-        texts.pop(ABSENT, None)
         return names, texts
 
     def _former_names(self, path: str) -> set[str]:
         """The names a text has had: its own, and removed ones that ended with the text another began with."""
         names, waiting = {path}, [path]
-        for commit in self.journal.commits(needle_of(path)):
-            touched = {step.path for step in commit.revisions}
-            if CATALOG in touched and path in touched and self.present(CATALOG) is None:
-                names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
+        with_catalog = (
+            "SELECT 1 FROM changes JOIN changes AS others USING (n) WHERE changes.path = ? AND others.path = ?"
+        )
+        if self.past.rows(with_catalog, path, CATALOG) and self.present(CATALOG) is None:
+            names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
         while waiting:
             made = [step.after for step in self._steps(waiting.pop()) if step.before == ABSENT]
             if not made:
                 continue
             begun = made[-1]
-            ended = f'"before": "{begun}", "after": ""'.encode()
-            removed = {
-                step.path
-                for commit in self.journal.commits(ended)
-                for step in commit.revisions
-                if (step.before, step.after) == (begun, ABSENT)
-            }
+            rows = self.past.rows("SELECT DISTINCT path FROM changes WHERE before = ? AND after = ''", begun)
             more = [
                 name
-                for name in removed - names
-                if next((step.before for step in self._steps(name) if step.after == ABSENT), "") == begun
+                for (name,) in rows
+                if name not in names
+                and next((step.before for step in self._steps(name) if step.after == ABSENT), "") == begun
                 and self.present(name) is None
             ]
             names.update(more)
@@ -219,26 +200,35 @@ class Transaction:
         return names
 
     def _steps(self, path: str) -> Iterator[Revision]:
-        return (step for commit in self.journal.history(path) for step in commit.revisions)
+        return (step for commit in self.past.history(path) for step in commit.revisions)
 
     def recover(self) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it."""
-        tail = self.journal.tail()
-        if tail.state == "torn":
-            self.journal.cut_torn_line()
-            tail = self.journal.tail()
-        if tail.is_settled(self.boot):
+        unsettled = dict(self.past.find_unsettled(self.boot))
+        if not unsettled:
             return
-        found = self.journal.unsafe()
-        rebooted = not found.boot or found.boot != self.boot
-        steps = [step for commit in found.unfinished for step in self._rescued(commit)]
-        steps += self._redo(found.commits if rebooted else found.unfinished, rebooted=rebooted)
-        if tail.state == "open":
-            self.finish(*found.unfinished or [Commit("", "", "", "", ())])
+        if not unsettled.keys() <= {*self.past.placed}:
+            self.past.placed = self._read_mark()
+        self._placed = [n for n in self.past.placed if unsettled.get(n) == self.boot]
+        if len(self._placed) == len(unsettled):
+            return
+        found = self.past.to_flush()
+        self._numbers = {commit.id: n for n, commit in found}
+        commits = [commit for _, commit in found]
+        unfinished = [commit for n, commit in found if n in unsettled and n not in self._placed]
+        rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
+        steps = [step for commit in unfinished for step in self._rescued(commit)]
+        steps += self._redo(commits if rebooted else unfinished, rebooted=rebooted)
+        self.finish(*unfinished)
         for step in steps:
-            self.note_outside((step,), found.commits[-1].at if found.commits else "", _SAVED_MEANWHILE)
+            self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
         if rebooted:
             self.settle()
+
+    def _read_mark(self) -> list[int]:
+        with suppress(FileNotFoundError, PathRefused, ValueError):
+            return list(map(int, read_file(self.history, PLACED_MARK, PAGE).partition(b"\n")[0].split()))
+        return []
 
     def _rescued(self, commit: Commit) -> list[Revision]:
         """Put back what a person had saved and a commit displaced, when its process died before it could look."""
@@ -256,21 +246,19 @@ class Transaction:
         """Remove a text that is not ours, and keep what it says beyond `shown` in a file beside it, as one commit.
 
         Gives that commit, and the path that it is kept at: "" when nothing had to be kept, None when the text stays.
-        One that the journal knows was brought back by somebody, and stays.
+        One that the history knows was brought back by somebody, and stays.
         """
         found = self.present(name)
-        if head := self.journal.heads({name}).get(name):
-            last = self.journal.last_step(name, head)
-            if head.version != version_of(found):
-                step = Revision(name, head.version, version_of(found), last.new if last else None, found)
-                self.note_outside((step,), at)
+        if head := self.past.heads({name}).get(name):
+            if head != version_of(found):
+                self.note_outside((Revision(name, head, version_of(found), self.past.text(head), found),), at)
             return None, None if found is not None else ""
         if found is None:
             return None, ""
         kept = catalogs.keep_lines(found, shown, self.present)
         steps = [Revision(name, version_of(found), ABSENT, found), *([kept] if kept else [])]
         why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
-        commit = Commit(os.urandom(6).hex(), at, "outside", why, tuple(steps), "", self.journal.last)
+        commit = Commit(os.urandom(6).hex(), at, "outside", why, tuple(steps), "", self.past.last_id())
         return self.carry_out(commit), kept.path if kept else ""
 
     def sweep(self, now: float) -> None:
@@ -280,6 +268,13 @@ class Transaction:
                 with suppress(OSError):
                     if name.startswith("draft-") or self.history.stat(name).st_mtime < now - 3600:
                         self.history.unlink(name)
+
+    def remove_old_files(self, cutoff: str = "") -> None:
+        """Remove the files of earlier versions, which were taken in; with a cutoff, if all were written before."""
+        old = OldFiles(self.history)
+        newest = max((self.history.stat(name).st_mtime for name in old.sizes), default=0.0)
+        if old.sizes and (not cutoff or utc_time(newest, milliseconds=True) < cutoff):
+            old.remove(self.past)
 
     def drop_derived(self, *names: str) -> None:
         """Remove our derived texts from the root, and every file that one was or will be kept in."""

@@ -29,6 +29,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES, days_between
 from memsheaf.sheaf import Sheaf
 from memsheaf.state import check as check_state
 from memsheaf.store import HISTORY
+from memsheaf.store.sqlite_file import DAMAGED_MARK
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.work.notes import ARCHIVE_FILE, problems
@@ -109,7 +110,7 @@ def audit(
 
 
 def examine(sheaf: Sheaf) -> list[Finding]:
-    """Look at the health of the files, the journal and the place they are kept in; worst first."""
+    """Look at the health of the files, the history and the place they are kept in; worst first."""
     context = Context(sheaf, date.fromisoformat(sheaf.today))
     return run_checks(sheaf.list(), HEALTH_OF_MEMORY, HEALTH_OF_SCOPE, context)
 
@@ -277,14 +278,17 @@ def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
 
 
 def check_own_files(context: Context) -> Iterator[Finding]:
-    """Yield what is wrong with the journal and the catalog."""
+    """Yield what is wrong with the history and the catalog."""
     store, root = context.sheaf.own.store, context.sheaf.root
     history = os.path.relpath(os.path.join(store.journals, HISTORY), root)
-    advice = "the memories are not affected; that one change can no longer be undone"
-    for place in store.damaged():
-        yield Finding(WARNING, f"{history}/{place}", "this line of the journal cannot be read", advice)
+    for name, problem in store.damaged():
+        advice = "the memories are not affected; what it lacks can no longer be undone"
+        if DAMAGED_MARK in name:
+            place = os.path.join(store.journals, HISTORY, name)
+            advice = f"`sqlite3 {place} .recover` shows what can be recovered; then remove it"
+        yield Finding(WARNING, f"{history}/{name}", problem, advice)
     if store.journals != store.root and os.path.lexists(os.path.join(store.root, HISTORY)):
-        problem = f"this is not the journal in use, which is in {store.journals}"
+        problem = f"this is not the history in use, which is in {store.journals}"
         yield Finding(WARNING, HISTORY, problem, "look at it; remove it, and keep it out of the repository")
     if os.path.lexists(os.path.join(root, CATALOG)) and not store.is_published(CATALOG):
         problem = "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file"
