@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from memsheaf.hosts.conversation import conversations, hook_state
 from memsheaf.memory import compose
 from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Commit, Revision, version_of
+from memsheaf.store.old_journal import MAX_HOOK_BYTES, encode
 
 
 def root_of(hooks: HookRunner, scope: str) -> Path:
@@ -83,6 +87,26 @@ def test_a_start_shows_what_changed_since_the_last(hooks: HookRunner) -> None:
     changed = hooks.context("SessionStart", source="startup", session_id="s3")
     assert "We ship the shop" in changed
     assert "We ship the shop" not in first
+
+
+def test_a_start_leaves_a_long_import_of_an_old_history_to_the_next_command(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    root = root_of(hooks, "project")
+    file = next(root.glob("project_*.md"))
+    step = Revision("old.md", ABSENT, version_of(b"old"), None, b"old")
+    line = encode(Commit("0a", "2026-01-01T00:00:00.000Z", "user", "from long ago", (step,)))
+    folder = next(root.rglob("history.db")).parent
+    (folder / "journal-000001.jsonl").write_bytes(line + b'{"done": "0a"}\n' * (MAX_HOOK_BYTES // 15))
+    file.write_text(file.read_text().replace("name: We deploy", "name: We ship"))
+
+    assert "We ship the shop" in hooks.context("SessionStart", source="startup")
+    with closing(sqlite3.connect(folder / "history.db")) as db:
+        assert db.execute("SELECT count(*) FROM old_files").fetchone() == (0,)
+
+    hooks.remember("We use Postgres 18 for the shop")
+    assert b"from long ago" in hooks.run("log").stdout
+    assert b"outside" in hooks.run("log", file.name).stdout
+    assert not hooks.log
 
 
 def test_what_a_resumed_conversation_holds_is_not_told_again(hooks: HookRunner) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf.errors import Busy, StoreFailed
-from memsheaf.state import MAX_HOOK_IMPORT_BYTES, State, check, in_hook
+from memsheaf.state import MAX_HOOK_IMPORT_BYTES, State, check
+from memsheaf.store.sqlite_file import in_hook
 
 PORTABLE = pytest.mark.skipif(os.name != "posix", reason="POSIX")
 

@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from databases import history
+from memsheaf.errors import Busy
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.old_journal import encode
+from memsheaf.store.old_journal import MAX_HOOK_BYTES, encode
+from memsheaf.store.sqlite_file import in_hook
 
 EARLIER = json.loads((Path(__file__).parent.parent / "earlier" / "journal.json").read_text(encoding="utf-8"))
 SEGMENT = "journal-000005.jsonl"
@@ -169,3 +171,37 @@ def test_erasing_leaves_nothing_in_the_old_files(earlier: Earlier) -> None:
     assert list(earlier.store.history("log.md")) == []
     for path in (path for path in earlier.root.rglob("*") if path.is_file()):
         assert b"of a page that is only added to" not in path.read_bytes()
+
+
+# hooks
+
+
+def test_a_hook_leaves_a_long_import_to_the_next_command(earlier: Earlier) -> None:
+    earlier.append(b'{"done": "0", "boot": ""}\n' * (MAX_HOOK_BYTES // 26))
+    with in_hook():
+        assert list(earlier.store.history()) == []
+        with pytest.raises(Busy):
+            earlier.store.commit([Change("new.md", b"new\n", ABSENT)], by="agent")
+    assert not (earlier.root / "new.md").exists()
+    check_told(earlier.store)
+
+    earlier.store.commit([Change("new.md", b"new\n", ABSENT)], by="user")
+    with in_hook():
+        check_told(FolderStore(str(earlier.root)), after=1)
+
+
+def test_a_hook_reads_the_history_as_far_as_it_was_taken_in(earlier: Earlier) -> None:
+    earlier.store.commit([Change("new.md", b"new\n", ABSENT)], by="user")
+    earlier.append(b'{"done": "0", "boot": ""}\n' * (MAX_HOOK_BYTES // 26))
+    with in_hook():
+        check_told(earlier.store, after=1)
+    earlier.store.commit([Change("newer.md", b"newer\n", ABSENT)], by="user")
+    with in_hook():
+        assert earlier.store.commit([Change("newest.md", b"newest\n", ABSENT)], by="agent").id
+
+
+def test_a_hook_takes_in_a_short_journal(earlier: Earlier) -> None:
+    with in_hook():
+        check_told(earlier.store)
+        earlier.store.commit([Change("new.md", b"new\n", ABSENT)], by="agent")
+        check_told(earlier.store, after=1)

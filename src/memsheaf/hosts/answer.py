@@ -30,7 +30,7 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import file_stamp, project_root, with_hub
-from memsheaf.state import in_hook
+from memsheaf.store.sqlite_file import in_hook
 from memsheaf.worktree import describe_moved
 
 if TYPE_CHECKING:

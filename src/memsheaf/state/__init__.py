@@ -28,15 +28,18 @@ from memsheaf.store.sqlite_file import (
     DAMAGED_MARK,
     LOCK_SECONDS,
     SIDE_FILES,
+    copy_to_memory,
     is_damage,
+    is_in_hook,
     migrate,
     open_database,
+    rename_damaged,
     retry_while_busy,
-    set_aside,
 )
 
 LIMIT = 64 * 1024 * 1024
 DATABASE = "state.db"
+LOCK = f"{DATABASE}.lock"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
 MAX_OPEN_DATABASES = 8
 IMPORT_WAIT_SECONDS = 0.2  # of a reader, for others that write; then it reads the older files for itself
@@ -82,18 +85,6 @@ CREATE INDEX trusted_by_folder ON trusted (folder, id)""",
 """The scripts that make the tables, one for each version of the schema. Add to them, and change none."""
 
 TABLES_BY_FOLDER = ("old_file", "note", "recall", "turn", "known_message", "heard", "proposal", "decision", "trusted")
-
-_HOOK = threading.local()
-
-
-@contextmanager
-def in_hook() -> Iterator[None]:
-    """In this thread, read no more of older files than a hook has time for."""
-    _HOOK.runs = True
-    try:
-        yield
-    finally:
-        del _HOOK.runs
 
 
 class _Database:
@@ -155,20 +146,18 @@ class _Database:
     def copy(self) -> sqlite3.Connection:
         """Return a copy in memory of what can be read; nothing is written."""
         memory = sqlite3.connect(":memory:", isolation_level=None)
-        for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
-            with suppress(sqlite3.DatabaseError):
-                with closing(sqlite3.connect(f"file:{quote(self.path)}?{options}", uri=True)) as source:
-                    source.backup(memory)
-                break
+        copy_to_memory(self.path, memory)
         with suppress(sqlite3.DatabaseError):
             migrate(memory, MIGRATIONS)
         return memory
 
     def set_aside(self) -> None:
-        """Keep a damaged database under another name."""
+        """Keep a damaged database under another name, unless another process did so. Raises Busy, OSError."""
         inode = self._find_inode()
         self.close()
-        set_aside(self.path, inode)
+        with Folder.open(os.path.dirname(self.path)) as folder, kernel_lock(folder, LOCK, wait=LOCK_SECONDS):
+            if self._find_inode() == inode:
+                rename_damaged(folder, DATABASE)
 
     def close(self) -> None:
         """Close the connection."""
@@ -347,7 +336,7 @@ class State:
         """Return the files of an earlier version that are to be read first."""
         pending = find_pending(db, self.folder)
         is_too_much = sum(file.size for file in pending) > MAX_HOOK_IMPORT_BYTES
-        return [] if is_too_much and getattr(_HOOK, "runs", False) else pending
+        return [] if is_too_much and is_in_hook() else pending
 
     @property
     def _database(self) -> _Database:

@@ -157,7 +157,7 @@ class StoreAccess:
         old = OldFiles(folder)
         try:
             self._past = open_history(folder, self._past)
-            if not old.find_new(self._past):
+            if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
             copy = partial(read_only_copy, folder) if self._past else in_memory
         except Damaged:

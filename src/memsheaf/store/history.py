@@ -17,19 +17,26 @@ import re
 import sqlite3
 import stat
 import threading
-import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 from weakref import WeakSet
 
 from memsheaf.errors import NoSuchCommit, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import Commit, Revision, Version, version_of
-from memsheaf.store.safe_dir import CREATE, Folder
-from memsheaf.store.sqlite_file import DAMAGED_MARK, SIDE_FILES, connect, is_damage, migrate, retry_while_busy
+from memsheaf.store.safe_dir import Folder
+from memsheaf.store.sqlite_file import (
+    SIDE_FILES,
+    connect,
+    copy_to_memory,
+    is_damage,
+    make_file,
+    migrate,
+    rename_damaged,
+    retry_while_busy,
+)
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
@@ -412,13 +419,10 @@ def open_history(folder: Folder, known: History | None, *, create: bool = False)
             with suppress(OSError):
                 known.rows("PRAGMA wal_checkpoint")
         known.close()
-    if not identity and not create:
-        return None
     if not identity:
-        for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
-            with suppress(FileNotFoundError):
-                folder.unlink(DATABASE + suffix)
-        os.close(folder.open_file(DATABASE, CREATE))
+        if not create:
+            return None
+        make_file(folder, DATABASE)
         folder.sync()
     try:
         return _open(folder, create=create, is_suspect=is_suspect)
@@ -427,10 +431,7 @@ def open_history(folder: Folder, known: History | None, *, create: bool = False)
             raise
     with suppress(Damaged):
         return _open(folder, create=create, is_suspect=True)  # one read may fail that does not fail again
-    mark = f"{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    for suffix in (*SIDE_FILES, ""):
-        with suppress(FileNotFoundError):
-            folder.rename(DATABASE + suffix, folder, DATABASE + mark + suffix)
+    rename_damaged(folder, DATABASE)
     return open_history(folder, None, create=True)
 
 
@@ -468,9 +469,6 @@ def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
 def read_only_copy(folder: Folder) -> History:
     """Return a copy in memory of a history, also where nothing can be written. Raises OSError."""
     memory = in_memory()
-    for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
-        uri = f"file:{quote(folder.name_for_others(DATABASE))}?{options}"
-        with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
-            source.backup(memory._db)
-            return memory
-    raise OSError(errno.EIO, f"{DATABASE} cannot be read")
+    if not copy_to_memory(folder.name_for_others(DATABASE), memory._db):
+        raise OSError(errno.EIO, f"{DATABASE} cannot be read")
+    return memory

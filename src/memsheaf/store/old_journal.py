@@ -21,10 +21,11 @@ from collections.abc import Iterator, Set
 from contextlib import suppress
 from typing import NamedTuple
 
-from memsheaf.errors import PathRefused
+from memsheaf.errors import Busy, PathRefused
 from memsheaf.store import Commit, Revision, Version, tombstones, usage
 from memsheaf.store.history import DECIDED, FLUSHED, PLACED, History, decode_step, is_commit_id
 from memsheaf.store.safe_dir import Folder, read_file
+from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
 APPENDED_FROM = 512  # bytes; a shorter text is written whole
@@ -32,6 +33,7 @@ _NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|he
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_BYTES = 1 << 40
+MAX_HOOK_BYTES = 4 << 20  # that a hook takes in, in less than a second; more wait for a command or the worker
 
 
 class Line(NamedTuple):
@@ -122,13 +124,19 @@ class OldFiles:
         known = dict(history.rows("SELECT name, size FROM old_files")) if history else {}
         return [name for name, size in sorted(self.sizes.items()) if known.get(name) != size]
 
+    def must_wait(self, history: History | None) -> bool:
+        """Return True in a hook that has no time to take in what is new in them."""
+        return is_in_hook() and sum(map(self.sizes.__getitem__, self.find_new(history))) > MAX_HOOK_BYTES
+
     def watched(self) -> tuple[str, ...]:
         """Return the files to which an earlier version would write next."""
         last = max((int(name[8:-6]) for name in self.sizes if name.startswith("journal-")), default=0)
         return tuple(SEGMENT.format(number) for number in (last, last + 1) if number)
 
     def take_in(self, history: History) -> None:
-        """Add what is new in them, in one transaction."""
+        """Add what is new in them, in one transaction. Raises Busy in a hook, if that would take long."""
+        if self.must_wait(history):
+            raise Busy("what an earlier version wrote is taken in by the next command")
         if new := self.find_new(history):
             with history.writing() as db:
                 known = {id for (id,) in db.execute("SELECT id FROM commits")}

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
+from urllib.parse import quote
 
 from memsheaf.errors import Busy, PathRefused
 from memsheaf.store.safe_dir import CREATE, Folder, kernel_lock
@@ -29,6 +31,22 @@ _UNSHARED_CODES = (
 """What SQLite says where a log needs memory that processes share, and there is none."""
 
 Result = TypeVar("Result")
+_HOOK = threading.local()
+
+
+@contextmanager
+def in_hook() -> Iterator[None]:
+    """In this thread, take in no more of older files than a hook has time for."""
+    _HOOK.runs = True
+    try:
+        yield
+    finally:
+        del _HOOK.runs
+
+
+def is_in_hook() -> bool:
+    """Return True if this thread answers a hook, and has little time."""
+    return hasattr(_HOOK, "runs")
 
 
 def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
@@ -44,10 +62,7 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
     if not os.path.lexists(path):
         with Folder.open(folder, create=True) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
             if not os.path.lexists(path):
-                for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
-                    with suppress(FileNotFoundError):
-                        os.unlink(path + suffix)
-                os.close(opened.open_file(name, CREATE))
+                make_file(opened, name)
     elif not os.path.isfile(path) or os.path.islink(path):
         raise PathRefused(path, "it is not a plain file")
     db = connect(path)
@@ -86,21 +101,35 @@ def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> R
                 raise Busy(f"another process has been writing for more than {wait:g} seconds") from None
 
 
+def copy_to_memory(path: str, memory: sqlite3.Connection) -> bool:
+    """Copy a database, also where nothing can be written; return False if it cannot be read."""
+    for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
+        uri = f"file:{quote(path)}?{options}"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
+            source.backup(memory)
+            return True
+    return False
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Return True if an error says that the file is no database, or a damaged one."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE_CODES
 
 
-def set_aside(path: str, inode: int) -> None:
-    """Rename a damaged database, with its log, unless another process did so. Raises Busy, OSError."""
-    folder, name = os.path.split(path)
-    with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
-        if os.stat(path).st_ino != inode:
-            return
-        new = f"{path}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-        for suffix in (*SIDE_FILES, ""):
-            with suppress(FileNotFoundError):
-                os.rename(path + suffix, new + suffix)
+def make_file(folder: Folder, name: str) -> None:
+    """Make the empty file of a new database. Raises OSError."""
+    for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
+        with suppress(FileNotFoundError):
+            folder.unlink(name + suffix)
+    os.close(folder.open_file(name, CREATE))
+
+
+def rename_damaged(folder: Folder, name: str) -> None:
+    """Give a database and its log a name that says that it is damaged. Raises OSError."""
+    new = f"{name}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    for suffix in (*SIDE_FILES, ""):
+        with suppress(FileNotFoundError):
+            folder.rename(name + suffix, folder, new + suffix)
 
 
 def connect(path: str) -> sqlite3.Connection:

@@ -32,6 +32,9 @@ class Tombstone(NamedTuple):
     denials: int = 0
 
 
+_PATH, _WORDS = 2, 3  # where they begin in a tombstone
+
+
 def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
     """The tombstone of a memory, or of a text that was never one, whose path is then ""."""
     return Tombstone(at, why, path, *_marks(fact(parse(path, data))))
@@ -41,8 +44,8 @@ def add(history: History, stones: Iterable[Tombstone]) -> None:
     """Write tombstones that are not there yet, before what they stand for is removed."""
     if new := list(stones):
         with history.writing() as db:
-            known = {(stone.path, *_said(stone)) for stone in read(history)}
-            lines = {(stone.path, *_said(stone)): (_line(stone),) for stone in new}
+            known = {stone[_PATH:] for stone in read(history)}
+            lines = {stone[_PATH:]: (_line(stone),) for stone in new}
             wanted = [line for key, line in lines.items() if key not in known]
             db.executemany("INSERT INTO tombstones (line) VALUES (?)", wanted)
 
@@ -86,12 +89,7 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
     """The newest tombstone of something that says what these words say."""
-    says = _saying(words)
-    found = None
-    for stone in stones:
-        if says(stone):
-            found = stone
-    return found
+    return next(filter(_saying(words), reversed(list(stones))), None)
 
 
 def doubted(history: History, words: Sequence[str], path: str) -> bool:
@@ -119,8 +117,8 @@ def take_away(history: History, paths: Collection[str]) -> None:
 def lift(history: History, texts: Iterable[tuple[str, bytes]]) -> None:
     """Remove the tombstones of texts that are there again."""
     if any(True for _ in read(history)):
-        back = {_said(of(path, data, "", "")) for path, data in texts}
-        _remove(history, lambda stone: _said(stone) in back)
+        back = {of(path, data, "", "")[_WORDS:] for path, data in texts}
+        _remove(history, lambda stone: stone[_WORDS:] in back)
 
 
 def lift_alike(history: History, facts: Iterable[Sequence[str]]) -> None:
@@ -138,10 +136,6 @@ def _remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
     if gone := [(_line(stone),) for stone in read(history) if is_unwanted(stone)]:
         with history.writing(durable=False) as db:
             db.executemany("DELETE FROM tombstones WHERE line = ?", gone)
-
-
-def _said(stone: Tombstone) -> tuple[object, ...]:
-    return stone.prints, stone.numbers, stone.denials
 
 
 def _line(stone: Tombstone) -> bytes:
