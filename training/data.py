@@ -21,6 +21,8 @@ SCOPES = "up"  # the person's, the project's
 USUAL_SCOPE = {"F": "u", "U": "u", "P": "p", "R": "p"}
 MESSAGES = "TMGCX"  # small talk, about the user's own things, general, commands of the moment, pasted
 REPLACES = {0: 0, 1: 1, 0.3: 2}  # both stay; the newer replaces the older; it replaces a part of it
+REQUESTS = "nsb"  # no request to remember; one that holds its fact; one that points at another sentence
+CUT = " | "  # in a file of requests, between a request and its fact
 
 GENERATED = ("plain", "mined")  # files of pairs that nobody wrote one by one
 
@@ -30,6 +32,7 @@ DEVELOPMENT = {
     "scopes": ("home",),
     "messages": ("c",),
     "pairs": ("pairs5", "pairs8", "pairs12"),
+    "requests": ("q2",),
 }
 
 
@@ -130,7 +133,7 @@ def read_lines(path: str, *, in_order: bool = False) -> list[Line]:
                 lines[-1].obsolete[older.strip()] = float(share)
             elif sign:
                 lines.append(Line(label, text, "\n".join(before)[-MAX_CONTEXT_CHARS:], {}))
-                before.append(text)
+                before.append(text.replace(CUT, " "))
     return lines
 
 
@@ -180,6 +183,27 @@ def messages(part: str) -> list[Labelled]:
         Labelled(MESSAGES.index(label), text.replace("\\n", "\n"))
         for _, label, text in labelled_lines("messages", part)
     ]
+
+
+def request_lines(part: str) -> list[Line]:
+    """Return sentences that ask to remember something or might seem to, each behind what was said before it.
+
+    The first letter of a label says what it asks, the rest which memory it makes.
+    """
+    return [line for path in files("requests", part, "txt") for line in read_lines(path)]
+
+
+def requests(part: str) -> list[Labelled]:
+    """Return these sentences, labelled by what they ask; the two pieces of one that can be cut stand alone, too."""
+    labelled = []
+    for line in request_lines(part):
+        label = REQUESTS.index(line.label[0])
+        request, _, fact = line.text.partition(CUT)
+        labelled.append(Labelled(label, line.text.replace(CUT, " "), line.context))
+        if fact:
+            labelled.append(Labelled(REQUESTS.index("b"), request, line.context))
+            labelled.append(Labelled(REQUESTS.index("n"), fact, line.context))
+    return labelled
 
 
 def pairs(part: str, generated: bool | None = None) -> list[Labelled]:

@@ -26,7 +26,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 WORDS = "model.embeddings.word_embeddings"
-JUDGE_HEADS = ("types", "scopes", "replaces")
+JUDGE_HEADS = ("types", "scopes", "replaces", "requests")
 
 State = dict[str, NDArray[Any]]
 

@@ -5,8 +5,9 @@
     python training/judge.py average WORK NAME NAME --out NAME                       # the mean of their weights
     python training/judge.py measure WORK NAME [--part test]
 
-It answers three questions: of which type is a sentence, if it is worth keeping at all, read behind what was said
-before it; is it about the person or about the work; and does a sentence take the place of an older one. It begins
+It answers four questions: of which type is a sentence, if it is worth keeping at all, read behind what was said
+before it; is it about the person or about the work; does a sentence take the place of an older one; and does it ask
+to remember something. It begins
 with the layers and word vectors of the encoder (`src/memsheaf/encode/encoder.onnx`). The word vectors stay as they
 are, because the package holds them once. A name that begins with `mpnet` is that of a larger judge, which serves as
 a teacher: it begins with WORK/mpnet. The name `shipped` is that of the judge in the package.
@@ -39,8 +40,13 @@ SEED = 20261119
 ENCODER = os.path.join(data.HERE, "..", "src", "memsheaf", "encode")
 MAX_TOKENS = 96
 LAYERS = 6
-TASKS = {"types": len(data.SENTENCES), "scopes": len(data.SCOPES), "replaces": len(data.REPLACES)}
-TASK_WEIGHT = {"types": 1.0, "scopes": 0.5, "replaces": 1.5}
+TASKS = {
+    "types": len(data.SENTENCES),
+    "scopes": len(data.SCOPES),
+    "replaces": len(data.REPLACES),
+    "requests": len(data.REQUESTS),
+}
+TASK_WEIGHT = {"types": 1.0, "scopes": 0.5, "replaces": 1.5, "requests": 0.7}
 NO_CONTEXT_SHARE = 0.3  # of sentences that are learned without what was said before them
 PAIRS_AT_ONCE = 256  # when nothing is learned
 BATCHES_SORTED = 16  # by length, together, so that little is padded
@@ -49,6 +55,7 @@ NEAR_MEMORIES = 2  # of the same world that each memory is paired with, for a te
 ENGLISH_FROM = 0.97  # share of ASCII characters: mpnet knows no other language
 PASSING_MESSAGES = "TGC"  # small talk, general questions, commands of the moment: nothing to keep
 FALSE_RATES = (0.005, 0.01, 0.03)
+PASSING_STEP = 8  # every so many-th passing sentence of a conversation is learned as no request
 
 Array = NDArray[np.float32]
 
@@ -77,6 +84,7 @@ class Judge(nn.Module):
         self.tokenizer.no_truncation()
         self.dropout = nn.Dropout(0.1)
         self.heads = nn.ModuleDict({task: nn.Linear(model.config.hidden_size, size) for task, size in TASKS.items()})
+        self.tasks = list(TASKS)  # that it has learned
 
     @functools.lru_cache(maxsize=500_000)  # noqa: B019  # a program trains few judges
     def tokens(self, before: str, text: str) -> tuple[list[int], list[int]]:
@@ -218,6 +226,9 @@ def put_heads(judge: Judge, arrays: dict[str, NDArray[np.generic]]) -> None:
     """Give a judge the heads of the one that is shipped, whose graph has them side by side."""
     start = 0
     for task, size in TASKS.items():
+        if start == arrays["heads.w"].shape[1]:
+            judge.tasks.remove(task)  # it is new
+            continue
         head = judge.heads[task]
         head.weight.data = torch.from_numpy(arrays["heads.w"][:, start : start + size].T.astype(np.float32).copy())
         head.bias.data = torch.from_numpy(arrays["heads.bias"][start : start + size].astype(np.float32).copy())
@@ -255,9 +266,27 @@ def read_rows(parts: Sequence[str], rng: random.Random) -> dict[str, list[Row]]:
             for message in data.messages(part)
             if data.MESSAGES[message.label] in PASSING_MESSAGES
         ]
+        rows[f"requests of {part}"] = request_rows(part)
         for path in data.files("pairs", part, "jsonl"):
             pairs = [Row(pair.other, pair.text, {"replaces": pair.label}) for pair in data.read_pairs(path)]
             rows[path] = rng.sample(pairs, len(pairs) // 3) if data.is_generated(path) else pairs * 3
+    return rows
+
+
+def request_rows(part: str) -> list[Row]:
+    """Return the rows of requests to remember, each twice, and of the types and scopes that their facts have."""
+    rows = [Row(line.other, line.text, {"requests": line.label}) for line in data.requests(part)] * 2
+    for line in data.request_lines(part):
+        kind = line.label[1:2]
+        if not kind:
+            continue
+        labels = {"types": data.SENTENCES.index(kind)}
+        scope = line.label[2:] or data.USUAL_SCOPE[kind]
+        labels["scopes"] = data.SCOPES.index(scope)
+        rows.append(Row(line.context, line.text.rpartition(data.CUT)[2], labels))
+    for path in data.files("conversations", part, "txt"):
+        passing = [line for line in data.read_lines(path) if line.label == "-"]
+        rows += [Row(line.context, line.text, {"requests": 0}) for line in passing[::PASSING_STEP]]
     return rows
 
 
@@ -279,6 +308,7 @@ class Opinions:
 
     def __init__(self, work: str, teachers: Sequence[str]) -> None:
         self.teachers = {name: make_judge(work, name) for name in teachers}
+        self.tasks = [task for task in TASKS if all(task in each.tasks for each in self.teachers.values())]
         self.known: dict[tuple[str, str], dict[str, Array]] = {}
 
     def form(self, rows: Sequence[Row]) -> None:
@@ -292,10 +322,10 @@ class Opinions:
             scores = [teacher.all_scores(pairs) for teacher in asked]
             means = {
                 task: np.mean([torch.softmax(torch.from_numpy(each[task]), 1).numpy() for each in scores], 0)
-                for task in TASKS
+                for task in self.tasks
             }
             for place, pair in enumerate(pairs):
-                self.known[pair] = {task: means[task][place] for task in TASKS}
+                self.known[pair] = {task: means[task][place] for task in self.tasks}
 
     def target(self, row: Row, task: str, smoothing: float, weight: float) -> Array:
         """Return what a judge should answer: the label, and, so much weighted, what the teachers think."""
@@ -303,13 +333,13 @@ class Opinions:
         label = row.labels.get(task)
         if label is None:
             return target
-        opinion = self.known.get((row.before, row.text))
+        opinion = self.known.get((row.before, row.text), {}).get(task)
         if label != NOT_LABELLED:
             target[:] = smoothing / len(target)
             target[label] += 1 - smoothing
         if opinion is None:
             return target
-        return opinion[task] if label == NOT_LABELLED else (1 - weight) * target + weight * opinion[task]
+        return opinion if label == NOT_LABELLED else (1 - weight) * target + weight * opinion
 
 
 def is_english(pair: tuple[str, str]) -> bool:
@@ -427,6 +457,15 @@ def report(name: str, judge: Judge, part: str) -> None:
             f"{name}: {os.path.basename(path)}: found/right from {', '.join(results)}; type {types.mean():.2f},",
             f"area {area:.3f}, without context {area_alone:.3f}",
         )
+    if requests := data.requests(part):
+        likely, labels = judge.likely("requests", requests), np.array([row.label for row in requests])
+        for label, title in ((1, "requests with their fact"), (2, "requests that point elsewhere")):
+            results = []
+            for least in (0.5, 0.8, 0.9, 0.95):
+                found = likely[:, label] > least
+                is_right = labels == label
+                results.append(f"{least}: {found[is_right].mean():.2f}/{is_right[found].mean():.2f}")
+            say(f"{name}: {title}: found/right from", ", ".join(results))
     rows = data.scopes(part)
     labels = np.array([row.label for row in rows])
     right = judge.likely("scopes", rows).argmax(1) == labels

@@ -84,7 +84,6 @@ from memsheaf.scope import (
 )
 from memsheaf.state import State
 from memsheaf.store import ABSENT, Commit, Version
-from memsheaf.text.requests import without_request
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
 from memsheaf.worktree import describe_moved, find_tree, record_tree
@@ -653,7 +652,7 @@ class Sheaf:
         `also`, none corrects another. `more` is passed on to `write`, whose errors it raises.
         """
         from memsheaf.learn.corrections import find_corrected
-        from memsheaf.learn.sentences import draft_fact
+        from memsheaf.learn.sentences import draft_fact, without_request
 
         drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)
         drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)

@@ -124,7 +124,7 @@ def test_an_undo_that_reaches_another_project_names_it(
 
     head, *lines = out.splitlines()
     assert re.fullmatch(r"Undone in work-\w+, user:", head)
-    assert re.fullmatch(r"  \+ work-\w+:project_pnpm\.md", lines[0])
+    assert re.fullmatch(r"  \+ work-\w+:\w+_pnpm\.md", lines[0])
     assert paths(run) == []
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import date
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, as_typed, find_stated_facts, split_facts
+from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, as_typed, find_asked, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
 
 TODAY = date(2026, 11, 15)
+TRAINING = Path(__file__).parents[2] / "training"
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "phrases.json")
 with open(CORPUS, encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
@@ -137,6 +139,58 @@ def test_a_request_to_remember_is_explicit_and_a_fact_has_its_type_and_its_name(
     assert told.name == "always test against a real database…"
     assert told.content == "always test against a real database, mocked tests burned us last year, so no more mocks"
     assert said("My name is Samira.")[0].kind == "user"
+
+
+ASKED = {
+    # in words that no pattern has
+    "Put it in your notes that the annexe is closed in July.": ["the annexe is closed in July."],
+    "One thing to hold on to for later: our tenant ids are ULIDs": ["our tenant ids are ULIDs"],
+    "my car is a 2009 Volvo, could you keep that for me?": ["my car is a 2009 Volvo, could you keep that for me?"],
+    "Schreib dir bitte auf: Frau Demir bekommt Rechnungen per Post.": ["Frau Demir bekommt Rechnungen per Post."],
+    # a request before or behind its facts
+    "Keep a note of this. Ulf does the backend. Maja does the design.": [
+        "Ulf does the backend.", "Maja does the design.",
+    ],
+    "Remember these: no default exports. No barrel files.": ["no default exports.", "No barrel files."],
+    "Could you save these two?\nMy son is called Tom.\nMy daughter is called Mia.\n\nNow fix the header.": [
+        "My son is called Tom.", "My daughter is called Mia.",
+    ],
+    "The Dockerfile is for development only. Remember this so you don't deploy it again.": [
+        "The Dockerfile is for development only.",
+    ],
+    # what sounds like a request
+    "do you remember which port we use?": [],
+    "remind me at five to call the bank": [],
+    "save the file and add a note to the README that it is experimental": [],
+    "did you write down what I said about the printer?": [],
+    "please forget what I told you about my knee": [],
+}  # fmt: skip
+
+
+@each_case("text", ASKED)
+def test_a_request_to_remember_is_known_in_any_words(text: str) -> None:
+    assert [each.content for each in said(text) if each.explicit] == ASKED[text]
+
+
+def test_a_request_may_point_at_the_message_before_it() -> None:
+    before = (Message("user", "Our alto section has only three people."), Message("assistant", "I see."))
+    turn = Turn("t", (Message("user", "remember that"),))
+
+    [proposal] = find_stated_facts(turn, TODAY, before=before)
+
+    assert (proposal.content, proposal.explicit) == ("Our alto section has only three people.", True)
+    assert find_stated_facts(turn, TODAY) == []
+
+
+def test_most_requests_are_found_and_little_else() -> None:
+    """Sentences by one hand, of which the judge has learned nothing; the patterns alone find one in five."""
+    lines = (TRAINING / "requests" / "q2.txt").read_text(encoding="utf-8").splitlines()
+    labelled = [line.partition(" ") for line in lines if not line.startswith("a:")]
+    found = [label[0] for label, _, text in labelled if text and find_asked(text.replace(" | ", " "))]
+    asking = [label for label, _, text in labelled if text and label[0] in "sb"]
+
+    assert len(found) - found.count("n") >= 0.8 * len(asking)
+    assert found.count("n") <= 0.08 * len(found)
 
 
 def test_the_same_fact_is_proposed_once() -> None:

@@ -16,10 +16,9 @@ from memsheaf import Settings, Sheaf
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline import Offline
 from memsheaf.cli import main
-from memsheaf.learn.sentences import draft_fact
+from memsheaf.learn.sentences import draft_fact, without_request
 from memsheaf.llm.model import Request, Said, Step
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.requests import without_request
 from memsheaf.text.sentences import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 
 TODAY = date(2026, 11, 18)

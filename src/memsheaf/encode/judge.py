@@ -1,9 +1,9 @@
 """The judge: a second small transformer that reads two texts side by side and decides what to remember.
 
-It answers three questions. Is a sentence of the user worth keeping, and as which type of memory? Is it about the
-person or about the work? Does a new sentence take the place of an older one? `training/judge.py` made it; it shares
-the word vectors of the encoder. Where it cannot run, nothing is kept in passing and nothing is replaced, and what
-says "I" or "my" is about the person.
+It answers four questions. Is a sentence of the user worth keeping, and as which type of memory? Is it about the
+person or about the work? Does it ask to remember something? Does a new sentence take the place of an older one?
+`training/judge.py` made it; it shares the word vectors of the encoder. Where it cannot run, nothing is kept in
+passing and nothing is replaced, what says "I" or "my" is about the person, and a request is known by its words alone.
 """
 
 from __future__ import annotations
@@ -20,16 +20,22 @@ MAX_CONTEXT_CHARS = 240  # of what was said before a sentence; as in training
 MAX_CHARS = 600  # of a sentence, or of an older text
 MIN_PERSONAL = 0.5  # from which a sentence is about the person
 MIN_PERSONAL_PROJECT = 0.6  # of a sentence of the type `project`, which is the project's in doubt
-_OUTPUTS = 10  # five types, two scopes, three ways to stand beside an older sentence
+_OUTPUTS = 13  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
+_TASK_ENDS = (5, 7, 10)
 _FIRST_PERSON = r"(?i)\b(?:I|me|my|mine|ich|mich|mir|mein\w*|je|moi|mon|ma|mes|yo|mi|mis)\b|我|私|僕"
 
 
 class Judgement(NamedTuple):
-    """The type of memory that a sentence would make, and how likely it is worth keeping and about the person."""
+    """The type of memory that a sentence would make, and how likely it is worth keeping and about the person.
+
+    Then how likely it asks to remember what it says, and to remember what another sentence says.
+    """
 
     kind: str
     worth: float
     personal: float
+    asks: float = 0.0
+    points: float = 0.0
 
 
 class Replacement(NamedTuple):
@@ -65,7 +71,7 @@ def judge_sentence(text: str, before: str = "") -> Judgement:
     if kind in ("user", "project"):  # type and scope agree
         is_personal = personal >= (MIN_PERSONAL if kind == "user" else MIN_PERSONAL_PROJECT)
         kind = "user" if is_personal else "project"
-    return Judgement(kind, 1 - types[0], personal)
+    return Judgement(kind, 1 - types[0], personal, *likely[11:])
 
 
 @lru_cache(maxsize=512)
@@ -117,7 +123,7 @@ def _ask(before: str, text: str) -> list[float]:
     except EmbedderFailed:
         return []
     likely: list[float] = []
-    for part in numpy.split(scores, (5, 7)):
+    for part in numpy.split(scores, _TASK_ENDS):
         exponents = numpy.exp(part - part.max())
         likely += (exponents / exponents.sum()).tolist()
     return likely

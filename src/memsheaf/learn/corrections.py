@@ -103,14 +103,14 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
             judged = _judge(current, proposal.content)
             likely += [(old, judged)] if judged.any >= LINK_FROM else []
-    likely.sort(key=lambda pair: -pair[1].any)
+    likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
     for old, judged in likely[:1]:
         if is_for_work and old.scope == "user":
             break  # what holds here is an exception from what holds for the person everywhere
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
-        is_one = len(likely) == 1  # of several, nobody knows which is meant
-        if is_obsolete and is_one and not lacks_subject(proposal.content):
+        meant = [each for _, each in likely if each.whole >= LINK_FROM]  # of several, nobody knows which
+        if is_obsolete and len(meant) == 1 and not lacks_subject(proposal.content):
             return _take_place(proposal, old)
         if is_obsolete or judged.any >= KEEP_BELOW_FROM:
             return _take_place(proposal, old, "Still true in part" if judged.part > judged.whole else "Before that")

@@ -98,10 +98,10 @@ def propose(
     """
     turns = [turn for turn in turns if not turn.saved]
     stated = []
-    before = ""
+    before: Sequence[Message] = ()
     for turn in turns:
         stated.append(find_stated_facts(turn, day_of(turn, today), corrections=model is None, before=before))
-        before = next((message.text for message in reversed(turn.messages) if message.role == "assistant"), "")
+        before = turn.messages
     ruled = [proposal._replace(quote=proposal.content) for proposal in drop_retracted(stated)]
     if model is None or not turns:
         return ruled

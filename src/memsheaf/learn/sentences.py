@@ -1,8 +1,9 @@
 """Facts in the user's own sentences, found without a model.
 
 A message is split at the ends of its sentences. A sentence that leans on the one before it ("It runs at night.")
-stays with it; together they are a passage. A passage is kept if the user asks for that (`text/requests.py`), or if
-the judge finds one of its sentences worth keeping. Questions, pasted text and quotations are left out, and so is
+stays with it; together they are a passage. A passage is kept if the user asks for that, in words that
+`text/requests.py` knows or that the judge takes for a request, or if the judge finds one of its sentences worth
+keeping. Questions, pasted text and quotations are left out, and so is
 what holds for the moment only. What is kept stands as it was typed, with days in brackets behind relative dates.
 """
 
@@ -10,18 +11,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
 from memsheaf.encode.judge import MAX_CONTEXT_CHARS, Judgement, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
-from memsheaf.guard.worth import ephemeral
-from memsheaf.recall.turns import Proposal, Turn
+from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
 from memsheaf.text.dates import absolute
-from memsheaf.text.requests import announces_list, asks_not_to_store, find_request, without_request
+from memsheaf.text.requests import SaveRequest, announces_list, asks_not_to_store, find_request, may_be_request
 from memsheaf.text.sentences import (
     bullet_length,
     find_sentences,
@@ -32,26 +32,28 @@ from memsheaf.text.sentences import (
     make_name,
 )
 from memsheaf.text.similarity import words
-from memsheaf.text.spoken import SHOWN, spoken
+from memsheaf.text.spoken import SHOWN, spoken, without_quotations
 
 MIN_WORTH = 0.7  # probability from which a sentence is kept that nobody asked to keep
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
 MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
+MIN_ASKED = 0.8  # probability from which a sentence asks to remember something, although no pattern fits
+MIN_POINTING = 0.6  # that it points at another sentence, which is to be remembered
+MAX_LEAD_CHARS = 100  # of a request in front of its fact
 MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
 MIN_WRAPPED_CHARS = 50  # of a line that goes on in the next one
 MIN_FACT_BYTES = 6
-MIN_TELLING_WORDS = 2  # of a sentence that leans on nothing that was kept
+MIN_TELLING_WORDS = 3  # of a sentence that leans on nothing that was kept
 
 ASKED_FOR = "the user said so"
 STATED = "the user's own words"
 CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes sense with the memory it corrects
 
-_QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
+_LEAD_END = r"[:,–—…]\s+|[：，、]|\s-\s+|\b(?:that|dass|daß|que|che|что|że)\s+"
 _ONE_FACT = r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n"
-_GREETING = r"(?i)\A\W*(?:hi|hello|hey|good morning|hallo|bonjour|hola)\b(?: there| again| all)?[\s,.!–-]+"
 _POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
@@ -60,13 +62,6 @@ _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
 _STANDING_ORDER = (  # "from now on, …" lasts, whatever the judge thinks of the rest
     r"(?i)\W*(?:(?:and|so|ok|also)\W+)*(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|von nun an"
     r"|künftig|désormais|dorénavant|à partir de maintenant|de ahora en adelante|これから|今後|从现在|以后)"
-)
-_ABOUT_THIS = (
-    r"(?i)\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
-    r"|loop|block|one|answer|reply|question|message)\b|\bfor this\W*$"
-    r"|\bthe (?:first|second|third|last) (?:one|function|option)\b|\besta (?:ocasión|respuesta)\b|\bdieser antwort\b"
-    r"|この質問|\b(?:dieser?|diese[mns]?) (?:datei|funktion|zeile)\b|\bce fichier\b|\beste archivo\b"
-    r"|[这這]个?(?:文件|函数|行)|この(?:ファイル|関数|行)"
 )
 
 
@@ -93,11 +88,13 @@ class Passage(NamedTuple):
     asked: bool = False
 
 
-def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False, before: str = "") -> list[Proposal]:
+def find_stated_facts(
+    turn: Turn, today: date, *, corrections: bool = False, before: Sequence[Message] = ()
+) -> list[Proposal]:
     """Return what the user asks to keep or states in a turn, each fact once.
 
-    With `corrections`, also what is hardly worth keeping by itself: it may correct a memory. `before` is what the
-    agent said last.
+    With `corrections`, also what is hardly worth keeping by itself: it may correct a memory. `before` are the
+    messages of the turn before this one, to which "remember that" may point.
 
     >>> from memsheaf.recall.turns import Message
     >>> turn = Turn("c", (Message("user", "Please always answer in English. Thanks!"),))
@@ -105,16 +102,61 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False, bef
     [('feedback', 'Please always answer in English.')]
     """
     facts: dict[str, Proposal] = {}
+    said = {message.role: message.text for message in before}
     for message in turn.messages:
-        if message.role == "assistant":
-            before = message.text
+        earlier, answered = said.get("user", ""), said.get("assistant", "")
+        said[message.role] = message.text
         if message.role != "user" or asks_not_to_store(message.text):
             continue
-        for fact in _read_message(message.text, today, corrections, before):
+        is_about_earlier = not asks_not_to_store(earlier) and _points_back(message.text)
+        text = earlier if is_about_earlier else message.text
+        for fact in _read_message(text, today, corrections, answered, asked=is_about_earlier):
             key = " ".join(words(fact.content))
             if key not in facts or fact.explicit:
                 facts[key] = fact._replace(conversation=turn.label)
     return list(facts.values())
+
+
+def find_asked(sentence: str, before: str = "", spoken: str = "") -> SaveRequest | None:
+    """Return what a sentence asks to remember, or None if it holds no request: by the patterns, else by the judge.
+
+    `before` is what was said before it; `spoken` is the sentence with quotations masked.
+
+    >>> sentence = "One thing for your notes: the fridge is shared."
+    >>> request = find_asked(sentence)
+    >>> sentence[request.start :]
+    'the fridge is shared.'
+    """
+    spoken = spoken or sentence
+    request = find_request(spoken)
+    if request and (request.points_back or request.start or not is_question(spoken[: request.end])):
+        return request
+    judged = judge_sentence(without_quotations(sentence, spoken), before)
+    if judged.points >= MIN_POINTING:
+        return SaveRequest(0, len(sentence), points_back=True)
+    if judged.asks < MIN_ASKED:
+        return None
+    start = 0
+    for joint in re.finditer(_LEAD_END, spoken[:MAX_LEAD_CHARS]):
+        lead, fact = spoken[: joint.end()], spoken[joint.end() :]
+        is_lead = re.search(r"\w", fact) and may_be_request(lead) and not re.match(_STANDING_ORDER, lead)
+        if is_lead and judge_sentence(lead.strip()).points >= MIN_POINTING:
+            start = joint.end()
+    return SaveRequest(start, len(sentence))
+
+
+def without_request(text: str) -> str:
+    """Return a text without the request to remember at its beginning; everything else stays as it was typed.
+
+    >>> without_request("Please remember that No. 5 is the test account.")
+    'No. 5 is the test account.'
+    >>> without_request("no emojis in commit messages"), without_request("Remember to call Kim")
+    ('no emojis in commit messages', 'Remember to call Kim')
+    """
+    request = find_asked(text)
+    if request is None or request.points_back:
+        return text.strip()
+    return text[request.start : request.end].strip()
 
 
 def split_facts(text: str) -> list[str]:
@@ -178,18 +220,28 @@ def as_typed(piece: str, message: str) -> str:
     return typed[0] if typed else piece
 
 
-def _read_message(text: str, today: date, corrections: bool, before: str) -> Iterator[Proposal]:
+def _points_back(message: str) -> bool:
+    """Return True for a message that is nothing but "remember that"."""
+    request = find_asked(message.strip())
+    return request is not None and request.points_back and not message.rstrip().endswith((":", "："))
+
+
+def _read_message(text: str, today: date, corrections: bool, before: str, *, asked: bool) -> Iterator[Proposal]:
+    """Yield the facts of a message; with `asked`, all that might be one is to be kept."""
     own = read_own_words(text)
     is_short = len(text) <= SHORT_MESSAGE_CHARS
     min_worth = MIN_WORTH if is_short else MIN_WORTH_IN_LONG_MESSAGE
-    for passage in _find_passages(own):
-        verdict = _judge(passage, own, before.strip().rpartition("\n")[2])
+    said = before.strip().rpartition("\n")[2]
+    for passage in _find_passages(own, said):
+        verdict = _judge(passage, own, said)
+        if asked and _may_be_kept(passage) and verdict.worth >= MIN_WORTH_ALONE:
+            passage = passage._replace(asked=True)
         kind, first = verdict.kind, passage.sentences[0].spoken
         if passage.asked:
             kind, why = "", ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
-        elif (verdict.worth >= min_worth or re.match(_STANDING_ORDER, first)) and not lacks_subject(first):
+        elif verdict.worth >= min_worth or re.match(_STANDING_ORDER, first):
             why = STATED
         elif corrections and is_short and verdict.worth >= MIN_WORTH_OF_CORRECTION:
             why = CORRECTION
@@ -200,35 +252,52 @@ def _read_message(text: str, today: date, corrections: bool, before: str) -> Ite
         yield draft_fact(content, today, kind)._replace(explicit=passage.asked, why=why, doubt=doubt)
 
 
-def _find_passages(own: OwnWords) -> list[Passage]:
+def _find_passages(own: OwnWords, before: str) -> list[Passage]:
     """Return the passages of a message, and which of them the user asks to keep.
 
-    In a list below "remember:", each item is asked for. "Remember that." asks for the passage before it.
+    "Remember that." asks for the passage before it. With nothing before it, or with a colon at its end, it asks for
+    what follows: the next sentence and other facts of the same paragraph, or the list below. So does "Remember: …".
     """
     passages: list[Passage] = []
     previous: Sentence | None = None
-    is_dictated = False
+    is_dictated = is_announced = False  # this sentence is among those asked for; the one before announced them
     sentences = _read_sentences(own)
     for sentence in sentences:
-        if announces_list(sentence.spoken) and sentence is not sentences[-1]:
-            is_dictated, previous = True, sentence
+        request = find_asked(sentence.text, _context(own, sentence, before), sentence.spoken)
+        if sentence is not sentences[-1] and _announces(sentence, request, is_first=not passages):
+            is_dictated, is_announced, previous = True, True, sentence
             continue
-        is_dictated = is_dictated and (sentence.is_item or (previous is not None and announces_list(previous.spoken)))
-        request = find_request(sentence.spoken)
+        if is_dictated and previous and not is_announced:
+            is_dictated = sentence.is_item or _goes_on(own, previous, sentence)
         if request and request.points_back:
             if passages and not is_question(passages[-1].sentences[-1].spoken):
                 passages[-1] = passages[-1]._replace(asked=True)
-        elif request and (request.start or not is_question(sentence.spoken[: request.end])):
+        elif request:
             start, end = sentence.start + request.start, sentence.start + request.end
             passages.append(Passage(start, end, (sentence,), asked=True))
-        elif passages and previous and not is_dictated and _belongs(own, passages[-1], previous, sentence):
+            is_dictated = sentence.text[: request.start].rstrip().endswith((":", "："))
+        elif passages and previous and _belongs(own, passages[-1], previous, sentence):
             last = passages[-1]
             passages[-1] = last._replace(end=sentence.end, sentences=(*last.sentences, sentence))
         else:
             asked = is_dictated and not is_question(sentence.spoken)
             passages.append(Passage(sentence.start, sentence.end, (sentence,), asked))
-        previous = sentence
+        previous, is_announced = sentence, False
     return passages
+
+
+def _announces(sentence: Sentence, request: SaveRequest | None, *, is_first: bool) -> bool:
+    """Return True if a sentence asks to remember what stands behind it."""
+    if announces_list(sentence.spoken):
+        return True
+    points = request is not None and request.points_back and not find_request(sentence.spoken)
+    return points and (is_first or sentence.text.endswith((":", "：")))
+
+
+def _goes_on(own: OwnWords, previous: Sentence, sentence: Sentence) -> bool:
+    """Return True for what follows in the same paragraph, if it may be a fact."""
+    is_near = own.spoken[previous.end : sentence.start].count("\n") < 2
+    return is_near and judge_sentence(sentence.text).worth >= MIN_WORTH_ALONE
 
 
 def _read_sentences(own: OwnWords) -> list[Sentence]:
@@ -249,7 +318,7 @@ def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sent
     gap = own.spoken[previous.end : sentence.start]
     if sentence.is_item or gap.strip() or passage.sentences[-1] != previous or is_question(previous.spoken):
         return False
-    if is_question(sentence.spoken) or re.search(_ABOUT_THIS, sentence.spoken):
+    if is_question(sentence.spoken):
         return False
     may_lean = "\n" not in gap or passage.asked
     return _is_wrapped(previous.spoken, gap, sentence.text) or (may_lean and leans_back(sentence.spoken))
@@ -263,23 +332,16 @@ def _is_wrapped(before: str, gap: str, following: str) -> bool:
 
 def _judge(passage: Passage, own: OwnWords, before: str) -> Judgement:
     """Return the verdict on the sentence of a passage that is most worth keeping, behind what was said before it."""
-    verdicts = []
-    for sentence in passage.sentences:
-        context = f"{before}\n{own.text[: sentence.start]}".strip()
-        verdicts.append(judge_sentence(_judged_text(sentence), context[-MAX_CONTEXT_CHARS:]))
+    verdicts = [
+        judge_sentence(without_quotations(each.text, each.spoken), _context(own, each, before))
+        for each in passage.sentences
+    ]
     return max(verdicts, key=lambda verdict: verdict.worth)
 
 
-def _judged_text(sentence: Sentence) -> str:
-    """Return a sentence as it is judged: with … for what is quoted in it, and a polite question as an order."""
-
-    def fill(masked: re.Match[str]) -> str:
-        original = sentence.text[slice(*masked.span())]
-        return "…" if original[:1] in _QUOTES else original
-
-    text = re.sub(_GREETING, "", re.sub(f"{SHOWN}+", fill, sentence.spoken))
-    order = re.match(_POLITE_ORDER, text)
-    return text[order.end() :].strip(" ?？") if order else text
+def _context(own: OwnWords, sentence: Sentence, before: str) -> str:
+    """Return what was said before a sentence: the agent's last line, and the message up to there."""
+    return f"{before}\n{own.text[: sentence.start]}".strip()[-MAX_CONTEXT_CHARS:]
 
 
 def _may_be_kept(passage: Passage) -> bool:
@@ -287,10 +349,8 @@ def _may_be_kept(passage: Passage) -> bool:
     first = passage.sentences[0]
     if len(first.text.encode()) < MIN_FACT_BYTES or len(first.spoken) > MAX_SENTENCE_CHARS:
         return False
-    for each in passage.sentences:
-        is_open = is_question(each.spoken) and not re.match(_POLITE_ORDER, each.spoken)
-        if is_open or ephemeral(each.text) or re.search(_ABOUT_THIS, each.spoken):
-            return False
+    if any(is_question(each.spoken) and not re.match(_POLITE_ORDER, each.spoken) for each in passage.sentences):
+        return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
     is_word = first.text.isascii() and " " not in first.text  # "Thanks!"
-    return len(telling) >= MIN_TELLING_WORDS or not is_word
+    return len(telling) >= MIN_TELLING_WORDS or not (is_word or lacks_subject(first.spoken))

@@ -81,6 +81,11 @@ _ASCII_STEMS = (
     "|vergiss|vergess|beachte|denk|notier|souvien|souven|rappelle|retien|reten|oublie|sache|pour info|recuerda"
     "|recordar|en cuenta|anota|olvides|ricorda|a mente|lembr|onthoud|vergeet"
 )
+# In front of a fact, without one of these, stands its topic ("recipe cards: …").
+_ASCII_LEAD_STEMS = (
+    rf"{_ASCII_STEMS}|\b(?:log|pin|jot|memo|take|record|hang|hold|retain|put|add|know|file|learn|fyi|lesson|update)"
+    r"|aufschreib|schreib|guarda|apunta|memo|tieni|ricord|zapisz|zapami|onthou|hafiza|unutma|registr"
+)
 _LIST_REQUEST = (
     r"(?is).*\b(?:remember|memori[sz]e|keep\b.*\bin mind|merke?n?|beachten?|retiens|retenez|mémorise|recuerda"
     r"|memoriza|anota|ricorda|zapamiętaj|запомни)\b.*[:：]\W*|.*(?:记住|記住|记下|覚えて|記憶して|メモして).*[:：]\W*"
@@ -141,6 +146,15 @@ def _find_behind(sentence: str) -> SaveRequest | None:
     return None
 
 
+def may_be_request(lead: str) -> bool:
+    """Return True if the words in front of a fact may ask to remember it, and are not its topic.
+
+    >>> may_be_request("one for your notes:"), may_be_request("recipe cards:")
+    (True, False)
+    """
+    return not lead.isascii() or bool(re.search(_ASCII_LEAD_STEMS, lead.lower()))
+
+
 def announces_list(line: str) -> bool:
     """Return True if a line asks to remember the lines below it.
 
@@ -148,20 +162,6 @@ def announces_list(line: str) -> bool:
     (True, False)
     """
     return len(line) <= MAX_REQUEST_CHARS and bool(re.fullmatch(_LIST_REQUEST, line))
-
-
-def without_request(text: str) -> str:
-    """Return a text without the request to remember at its beginning; everything else stays as it was typed.
-
-    >>> without_request("Please remember that No. 5 is the test account.")
-    'No. 5 is the test account.'
-    >>> without_request("no emojis in commit messages"), without_request("Remember to call Kim")
-    ('no emojis in commit messages', 'Remember to call Kim')
-    """
-    request = find_request(text)
-    if request is None or request.points_back:
-        return text.strip()
-    return text[request.start : request.end].strip()
 
 
 @cache

@@ -17,6 +17,7 @@ _CODE_COMMENT = (
     r"|(?m:^)=begin\b.{0,4000}?\n=end\b|\\begin\{(\w+)\}.{0,4000}?\\end\{\1\}"
     r"|<([A-Za-z][\w-]*)\b[^<>\n]*>[^\n]*</\2>"
 )
+_OPENING_MARKS = "\"'„“«「『《‘>/<{-(=\\"  # of quotations, comments and elements
 _QUOTED_WORDS = (
     r"(?s:\"{3}.{1,4000}?\"{3}|'{3}.{1,4000}?'{3})"
     r"|„[^„“”]{1,4000}[“”]|“[^“”]{1,4000}”|«[^«»]{1,4000}»|「[^「」]{1,4000}」|『[^『』]{1,4000}』|《[^《》\n]{1,300}》"
@@ -48,6 +49,20 @@ def spoken(text: str) -> str:
         if any(each in text for each in mark):
             text = re.sub(pattern, lambda shown: re.sub(r"[^\n]", SHOWN, shown[0]), text)
     return text
+
+
+def without_quotations(text: str, spoken: str) -> str:
+    """Return a text, of which `spoken` is what is said, with … for what is quoted in it; code in its line stays.
+
+    >>> without_quotations("run `make`, not 'now'", spoken("run `make`, not 'now'"))
+    'run `make`, not …'
+    """
+
+    def fill(masked: re.Match[str]) -> str:
+        original = text[slice(*masked.span())]
+        return "…" if original[:1] in _OPENING_MARKS else original
+
+    return re.sub(f"{SHOWN}+", fill, spoken)
 
 
 # A message as a host keeps it holds more than its author's words: memories that we put beside it, reminders and

@@ -20,8 +20,8 @@ from memsheaf.encode.judge import judge_sentence
 from memsheaf.guard.pasted import read_own_words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.sentences import as_typed
-from memsheaf.text.requests import SaveRequest, find_request
+from memsheaf.learn.sentences import as_typed, find_asked
+from memsheaf.text.requests import SaveRequest
 from memsheaf.text.sentences import find_sentences, is_question, lacks_subject
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.tokenizer import is_unspaced, is_weak, words
@@ -211,7 +211,7 @@ def _split_sentences(text: str) -> Iterator[_Sentence]:
 
 def _match_request(shown: str, start: int, end: int) -> _Sentence:
     """Return a sentence with the first request that all of it is, perhaps behind words that lead up to one."""
-    request = find_request(shown[start:end]) or SaveRequest(0, end - start, points_back=True)
+    request = find_asked(shown[start:end]) or SaveRequest(0, end - start, points_back=True)
     first, stop = (start, end) if request.points_back else (start + request.start, start + request.end)
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))
