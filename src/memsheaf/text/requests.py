@@ -83,7 +83,7 @@ _ASCII_STEMS = (
 )
 # In front of a fact, without one of these, stands its topic ("recipe cards: …").
 _ASCII_LEAD_STEMS = (
-    rf"{_ASCII_STEMS}|\b(?:log|pin|jot|memo|take|record|hang|hold|retain|put|add|know|file|learn|fyi|lesson|update)"
+    rf"{_ASCII_STEMS}|\b(?:log|pin|jot|memo|take|record|hang|hold|retain|put|add|know|file|learn|burn|engrave|fyi|lesson|update)"
     r"|aufschreib|schreib|guarda|apunta|memo|tieni|ricord|zapisz|zapami|onthou|hafiza|unutma|registr"
 )
 _LIST_REQUEST = (
