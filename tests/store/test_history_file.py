@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from databases import history
+from memsheaf.errors import StoreFailed
 from memsheaf.store import Change, version_of
 from memsheaf.store.folder import FolderStore
 from trees import as_nobody
@@ -176,3 +177,28 @@ def test_a_child_of_a_process_with_an_open_history_takes_no_lock_for_its_own(sto
     store.close()
 
     assert [path for path, _ in told(FolderStore(store.root))[:2]] == ["parent.md", "child.md"]
+
+
+def test_a_damaged_history_completes_nothing_after_a_reboot(store: FolderStore, tmp_path: Path) -> None:
+    # such as of a database and a log that were copied at different moments, the folder last
+    put(store, "needle.md", b"needle " * 2_000)
+    store.close()
+    writer = FolderStore(store.root, boot="before")
+    put(writer, "a.md", b"three\n", b"two\n")
+    shutil.copytree(store.root, tmp_path / "copy")
+    with closing(sqlite3.connect(history(tmp_path / "copy"))) as db:
+        assert db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() is not None
+    data = bytearray(history(tmp_path / "copy").read_bytes())
+    page = (data.rindex(b"needle needle") // 4096 - 1) * 4096
+    data[page : page + 4096] = bytes(4096)
+    history(tmp_path / "copy").write_bytes(data)
+    (tmp_path / "copy" / "a.md").write_bytes(b"two\n")  # what an undo made of it, which the copy does not know
+
+    copy = FolderStore(str(tmp_path / "copy"), boot="after")
+    with pytest.raises(StoreFailed):
+        copy.recover()
+    put(copy, "new.md", b"new\n")
+
+    assert copy.read("a.md").data == b"two\n"
+    assert [why for _, why in copy.damaged()] == ["the history was damaged, and begun again"]
+    writer.close()

@@ -69,8 +69,7 @@ class StoreAccess:
         self._past: History | None = None
         self._copied: tuple[object, History] | None = None
         self._complete: History | None = None  # has what is in the files of earlier versions
-        self._old_names: Sequence[str] = ()
-        self._old_journal: list[Stamp | None] = []
+        self._old_stamps: dict[str, Stamp | None] = {}  # of those to which an earlier version would write next
         self._clock = clock
         self._options = {} if portable is None else {"portable": portable}
         self._private = private
@@ -176,15 +175,12 @@ class StoreAccess:
         self._copied = None
         self._past = past = open_history(folder, self._past, create=True)
         assert past
-        if self._complete is not past or self._old_journal != self._stamp_old_journal(folder):
+        if self._complete is not past or any(stamp_at(folder, name) != was for name, was in self._old_stamps.items()):
             old = OldFiles(folder)
             old.take_in(past)
-            self._complete, self._old_names = past, old.watched()
-            self._old_journal = self._stamp_old_journal(folder)
+            self._complete = past
+            self._old_stamps = {name: stamp_at(folder, name) for name in old.watched()}
         return past
-
-    def _stamp_old_journal(self, folder: Folder) -> list[Stamp | None]:
-        return [stamp_at(folder, name) for name in self._old_names]
 
     def close(self) -> None:
         """Close the history; it is opened again when it is needed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -217,6 +218,8 @@ class Transaction:
         commits = [commit for _, commit in found]
         unfinished = [commit for n, commit in found if n in unsettled and n not in self._placed]
         rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
+        if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
+            raise OSError(errno.EIO, problem)
         steps = [step for commit in unfinished for step in self._rescued(commit)]
         steps += self._redo(commits if rebooted else unfinished, rebooted=rebooted)
         self.finish(*unfinished)
