@@ -92,7 +92,7 @@ class History:
         self.identity: tuple[int, ...] = ()  # of the file, if it is one
         self.is_damaged = False
         self.is_in_use = False  # a change is half-way
-        self.placed: list[int] = []  # what the file `placed` says, as far as we wrote it
+        self.placed: list[str] = []  # what the file `placed` says, as far as we wrote it
         self._lock = threading.RLock()
         self._is_durable: bool | None = None
         db.execute("PRAGMA trusted_schema = OFF")
@@ -145,10 +145,10 @@ class History:
 
     # Commits
 
-    def add(self, commit: Commit, boot: str, state: int = DECIDED, *, placed: Iterable[int] = ()) -> int:
-        """Add a commit, and return its number: from here on it will be carried out, whatever happens.
+    def add(self, commit: Commit, boot: str, state: int = DECIDED, *, placed: Iterable[str] = ()) -> None:
+        """Add a commit: from here on it will be carried out, whatever happens.
 
-        With it, note which others are placed by now.
+        With it, note which others are placed by now, by their ids.
         """
         words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes)]
         texts = [
@@ -158,27 +158,28 @@ class History:
             if data is not None
         ]
         with self.writing() as db:
-            db.executemany(f"UPDATE commits SET state = {PLACED} WHERE n = ? AND state = 0", [(n,) for n in placed])
+            db.executemany(
+                f"UPDATE commits SET state = {PLACED} WHERE id = ? AND state = 0", [(id,) for id in placed]
+            )
             columns = "id, at, author, why, undoes, boot, state"
             sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
             n = int(db.execute(sql, (*words, boot, state)).lastrowid or 0)
             steps = [(n, place, *step[:3]) for place, step in enumerate(commit.revisions)]
             db.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", steps)
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
-        return n
 
     def mark_flushed(self) -> None:
         """Note that all is placed, and that no power cut can undo it."""
         with self.writing(durable=False) as db:
             db.execute("INSERT OR REPLACE INTO facts SELECT 'flushed', ifnull(max(n), 0) FROM commits")
 
-    def find_unsettled(self, boot: str) -> list[tuple[int, str]]:
-        """Return the numbers and boots of commits that may not be placed, or were not flushed in another boot."""
-        return self.rows(f"SELECT n, boot FROM commits WHERE {_UNFLUSHED} AND (state = 0 OR boot <> ?)", boot)
+    def find_unsettled(self, boot: str) -> list[tuple[str, str]]:
+        """Return the ids and boots of commits that may not be placed, or were not flushed in another boot."""
+        return self.rows(f"SELECT id, boot FROM commits WHERE {_UNFLUSHED} AND (state = 0 OR boot <> ?)", boot)
 
-    def to_flush(self) -> list[tuple[int, Commit]]:
-        """Return the commits that a power cut could still undo, with their numbers, oldest first."""
-        return self._select(f"SELECT n FROM commits WHERE {_UNFLUSHED}", order="ASC")
+    def to_flush(self) -> list[Commit]:
+        """Return the commits that a power cut could still undo, oldest first."""
+        return [commit for _, commit in self._select(f"SELECT n FROM commits WHERE {_UNFLUSHED}", order="ASC")]
 
     def paths_to_flush(self) -> set[str]:
         """Return the paths that a power cut could still undo changes of."""

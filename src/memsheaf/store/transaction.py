@@ -40,8 +40,7 @@ class Transaction:
         self.boot = boot
         self.placing = placing
         self.scope = scope
-        self._placed: list[int] = []  # commits of which the history does not know yet that they are
-        self._numbers: dict[str, int] = {}  # of the commits that were noted here
+        self._placed: list[str] = []  # commits of which the history does not know yet that they are
 
     def revision(self, change: Change) -> Revision:
         """Return what a change would do. Raises Changed when it was made for another version."""
@@ -90,14 +89,14 @@ class Transaction:
         """Decide a commit: from here on it will be carried out, whatever happens."""
         if self.announce:
             self.announce(self, commit)
-        self._numbers[commit.id] = self.past.add(commit, self.boot, placed=self._placed)
+        self.past.add(commit, self.boot, placed=self._placed)
         self._placed = []
 
     def finish(self, *commits: Commit) -> None:
         """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
-        self._placed += [self._numbers[commit.id] for commit in commits]
+        self._placed += [commit.id for commit in commits]
         with suppress(OSError):
-            write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(map(str, self._placed)).encode())
+            write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(self._placed).encode())
             self.past.placed = self._placed
 
     def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
@@ -210,13 +209,11 @@ class Transaction:
             return
         if not unsettled.keys() <= {*self.past.placed}:
             self.past.placed = self._read_mark()
-        self._placed = [n for n in self.past.placed if unsettled.get(n) == self.boot]
+        self._placed = [id for id in self.past.placed if unsettled.get(id) == self.boot]
         if len(self._placed) == len(unsettled):
             return
-        found = self.past.to_flush()
-        self._numbers = {commit.id: n for n, commit in found}
-        commits = [commit for _, commit in found]
-        unfinished = [commit for n, commit in found if n in unsettled and n not in self._placed]
+        commits = self.past.to_flush()
+        unfinished = [commit for commit in commits if commit.id in unsettled and commit.id not in self._placed]
         rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
@@ -228,9 +225,9 @@ class Transaction:
         if rebooted:
             self.settle()
 
-    def _read_mark(self) -> list[int]:
+    def _read_mark(self) -> list[str]:
         with suppress(FileNotFoundError, PathRefused, ValueError):
-            return list(map(int, read_file(self.history, PLACED_MARK, PAGE).partition(b"\n")[0].split()))
+            return read_file(self.history, PLACED_MARK, PAGE).partition(b"\n")[0].decode().split()
         return []
 
     def _rescued(self, commit: Commit) -> list[Revision]:
