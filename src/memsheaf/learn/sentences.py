@@ -21,7 +21,14 @@ from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
 from memsheaf.text.dates import absolute
-from memsheaf.text.requests import SaveRequest, announces_list, asks_not_to_store, find_request, may_be_request
+from memsheaf.text.requests import (
+    SaveRequest,
+    announces_list,
+    asks_not_to_store,
+    asks_to_forget,
+    find_request,
+    may_be_request,
+)
 from memsheaf.text.sentences import (
     bullet_length,
     find_sentences,
@@ -131,6 +138,8 @@ def find_asked(sentence: str, before: str = "", spoken: str = "") -> SaveRequest
     request = find_request(spoken)
     if request and (request.points_back or request.start or not is_question(spoken[: request.end])):
         return request
+    if asks_to_forget(spoken):
+        return None
     judged = judge_sentence(without_quotations(sentence, spoken), before)
     if judged.points >= MIN_POINTING:
         return SaveRequest(0, len(sentence), points_back=True)
