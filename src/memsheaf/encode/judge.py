@@ -99,7 +99,7 @@ def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     """Return whose a memory is: the person's, known in every project, or the project's.
 
     The text decides, except that type `user` is always the person's, and that `project` is the project's in doubt.
-    Only the first paragraph is judged: the reason behind a rule often names the project in which it was learned.
+    The first paragraph counts: the reason behind a rule often names the project in which it was learned.
 
     >>> guess_scope("Keep your answers short."), guess_scope("The staging database is wiped every Sunday.")
     ('user', 'project')
@@ -107,7 +107,11 @@ def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     if kind == "user":
         return "user"
     rule = re.sub(r"(?s)\A\s*(?:#[^\n]*\n\s*)?|(?:\n\s*\n|\*\*(?:Why|How to apply):).*", "", text)
-    is_personal = judge_sentence(rule).personal >= (MIN_PERSONAL_PROJECT if kind == "project" else MIN_PERSONAL)
+    personal = judge_sentence(rule).personal
+    if kind == "project":
+        is_personal = min(personal, judge_sentence(text).personal) >= MIN_PERSONAL_PROJECT
+    else:
+        is_personal = personal >= MIN_PERSONAL
     return "user" if is_personal else "project"
 
 

@@ -284,7 +284,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
         if is_dictated and previous and not is_announced:
             is_dictated = sentence.is_item or _goes_on(own, previous, sentence)
         if request and request.points_back:
-            if passages and not is_question(passages[-1].sentences[-1].spoken):
+            may_point = sentence.start < own.sign or find_request(sentence.spoken)
+            if passages and may_point and not is_question(passages[-1].sentences[-1].spoken):
                 passages[-1] = passages[-1]._replace(asked=True)
         elif request:
             start, end = sentence.start + request.start, sentence.start + request.end
