@@ -34,7 +34,7 @@ from memsheaf.text.sentences import (
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
-REPLACE_FROM = 0.957  # likelihood from which a sentence is replaced
+REPLACE_FROM = 0.956  # likelihood from which a sentence is replaced
 KEEP_BELOW_FROM = 0.8  # that at least a part is obsolete, from which both become one memory
 LINK_FROM = 0.5  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
