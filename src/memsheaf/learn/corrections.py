@@ -34,7 +34,7 @@ from memsheaf.text.sentences import (
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
-REPLACE_FROM = 0.956  # likelihood from which a sentence is replaced
+REPLACE_FROM = 0.957  # likelihood from which a sentence is replaced
 KEEP_BELOW_FROM = 0.8  # that at least a part is obsolete, from which both become one memory
 LINK_FROM = 0.5  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
@@ -102,7 +102,7 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            judged = _judge(current, proposal.content)
+            judged = _judge(current, without_opening(proposal.content))
             is_sure = judged.whole >= judged.part or near >= MIN_NEAR_IN_PART
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
