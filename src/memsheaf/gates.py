@@ -16,6 +16,7 @@ from memsheaf.errors import (
     Exists,
     MemsheafError,
     NoMatch,
+    NotFound,
     NotWorth,
     Refused,
     SecretFound,
@@ -273,6 +274,7 @@ class FactRules:
 
         Raises:
             CreateOnly, TextRefused, Exists: they break a rule.
+            NotFound: a fact that a new one supersedes is not there.
         """
         new = [file.memory for file in files if file.memory and file.was is None and is_fact(file.path)]
         retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
@@ -291,8 +293,13 @@ class FactRules:
             if is_refused:
                 raise CreateOnly(file.was.ref)
         given = {file.path for file in files}
-        replaced = filter(None, map(self._find, sorted(retired - given)))
-        return [*files, *(WrittenFile(memory.path, None, memory) for memory in replaced)]
+        removed = []
+        for path in sorted(retired - given):
+            memory = self._find(path)
+            if memory is None:
+                raise NotFound(path)
+            removed.append(WrittenFile(memory.path, None, memory))
+        return [*files, *removed]
 
     def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
         """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
