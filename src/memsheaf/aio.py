@@ -29,7 +29,7 @@ def run_in_thread(
     """Return the coroutine that does in a thread what a method of `sheaf.Sheaf` does."""
 
     @wraps(method)
-    async def call(self: Sheaf, *args: P.args, **options: P.kwargs) -> T:
+    async def call(self: Sheaf, /, *args: P.args, **options: P.kwargs) -> T:
         return await to_thread(method, self.sync, *args, **options)
 
     return call
@@ -63,7 +63,6 @@ class Sheaf:
     revise = run_in_thread(sheaf.Sheaf.revise)
     insert = run_in_thread(sheaf.Sheaf.insert)
     put = run_in_thread(sheaf.Sheaf.put)
-    confirm = run_in_thread(sheaf.Sheaf.confirm)
     forget = run_in_thread(sheaf.Sheaf.forget)
     undo = run_in_thread(sheaf.Sheaf.undo)
     learn = run_in_thread(sheaf.Sheaf.learn)

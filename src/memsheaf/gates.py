@@ -295,10 +295,10 @@ class FactRules:
         given = {file.path for file in files}
         removed = []
         for path in sorted(retired - given):
-            memory = self._find(path)
-            if memory is None:
+            old = self._find(path)
+            if old is None:
                 raise NotFound(path)
-            removed.append(WrittenFile(memory.path, None, memory))
+            removed.append(WrittenFile(old.path, None, old))
         return [*files, *removed]
 
     def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:

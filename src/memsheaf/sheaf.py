@@ -82,7 +82,6 @@ from memsheaf.scope import (
     resolve,
     unused_folder,
 )
-from memsheaf.state import State
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
@@ -327,6 +326,7 @@ class Sheaf:
         self.clock = clock
         self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
         self.home = self.given[0] if self.given else "project"
+        self.scope = Scope.parse(self.home)
         self.work = WorkScopes(self, task=task or settings.task, session=session or settings.session)
         self._lasting = [] if self.given else settings.layers(self.cwd)
         self.teams = {scope for scope in self._lasting if scope.startswith("team/")}
@@ -336,6 +336,7 @@ class Sheaf:
         self._roots: dict[str, str] = {}
         self._said_together: dict[str, list[Ref]] = {}
         self._whole = self  # what `only` made this from
+        self.is_part = False
 
     @classmethod
     def open(
@@ -430,7 +431,9 @@ class Sheaf:
             return self
         part = copy(self)
         part.given = given
+        part.is_part = True
         part.home = given[0]
+        part.scope = Scope.parse(part.home)
         part.teams = self.teams - {part.home}
         part.open_scope(part.home)
         return part
@@ -441,24 +444,9 @@ class Sheaf:
         return self.open_scope(self.home)
 
     @property
-    def scope(self) -> Scope:
-        """The home scope."""
-        return Scope.parse(self.home)
-
-    @property
     def root(self) -> str:
         """The folder of the home scope."""
         return self.own.root
-
-    @property
-    def state(self) -> State:
-        """The state that is kept about the home scope outside of it: inbox, review queue, gates."""
-        return self.own.state
-
-    @property
-    def today(self) -> str:
-        """The day, as headers have it."""
-        return time.strftime("%Y-%m-%d", time.localtime(self.clock()))
 
     @property
     def by(self) -> str:
@@ -470,18 +458,6 @@ class Sheaf:
         self._folders.by = who
         for scope in self._folders.by_root.values():
             scope.by = who
-
-    def notices(self) -> list[str]:
-        """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
-        lines = [
-            f"{scope.name}: {notice}".removeprefix("project: ")
-            for scope in self.open_scopes()
-            for notice in scope.notices()
-        ]
-        if self._whole is self and "project" in self.scopes():
-            places = self.settings.places(self.cwd)
-            lines = [unused_folder(places), describe_moved(places), *lines]
-        return list(filter(None, lines))
 
     # Names
 
@@ -522,48 +498,6 @@ class Sheaf:
                 f"{scope!r} is not among the scopes of this sheaf, which are {', '.join(self.scopes())}"
             )
         return self.open_scope(scope), ref.path
-
-    def find(self, given: str) -> Ref:
-        """Return the memory that a person means: by its file, its name, or a part of either.
-
-        Raises:
-            NotFound: there is none, or several could be meant, which are named.
-            PathRefused: it is a path that leads elsewhere.
-        """
-        refused: PathRefused | None = None
-        try:
-            ref = self.resolve(given)
-            if self.open_scope(ref.scope).find(ref.path) or fold(ref.path) in PROMPT_FILES:
-                return ref
-            if ref.path.endswith(".md"):
-                for scope in (self.open_scope(ref.scope), *self.open_scopes()):
-                    if scope.has_history(ref.path):
-                        return Ref(scope.name, ref.path)
-        except PathRefused as error:  # a name may hold what no path may
-            refused = error
-        wanted = _plain(given)
-        texts = {row.ref: _plain(f"{row.path}\n{row.name}\n{row.description}") for row in self.list()}
-        words_wanted = set(wanted.split())
-        by_name = [ref for ref, text in texts.items() if wanted in text.split("\n")[:2]]
-        by_part = [ref for ref, text in texts.items() if wanted in text.rpartition("\n")[0]]
-        by_words = [ref for ref, text in texts.items() if words_wanted <= set(text.split())]
-        candidates = (by_name or by_part or by_words) if wanted else []
-        if len(candidates) == 1:
-            return candidates[0]
-        if candidates:
-            listed = "".join(f"\n  {self.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
-            rest = len(candidates) - MAX_CANDIDATES
-            more = f"\n  and {rest} more" if rest > 0 else ""
-            why = f"{given!r} could be one of {len(candidates)} memories:{listed}{more}"
-            raise hinted(NotFound(given, why), "Give the file, or more of the name.")
-        if refused and "/" in given:
-            raise refused
-        from difflib import get_close_matches
-
-        known = {part: ref for ref, text in texts.items() for part in text.split("\n") + text.split()}
-        close = get_close_matches(wanted, known, 1, cutoff=0.75)
-        meant = f"; did you mean {self.label(known[close[0]])}?" if close else ""
-        raise NotFound(given, f"no memory at {given!r}{meant}")
 
     # Reading
 
@@ -636,6 +570,7 @@ class Sheaf:
 
     def remember(
         self,
+        /,
         text: str,
         *,
         name: str = "",
@@ -654,7 +589,7 @@ class Sheaf:
         from memsheaf.learn.corrections import find_corrected
         from memsheaf.learn.sentences import draft_fact, without_request
 
-        drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)
+        drafted = draft_fact(without_request(text), date.fromisoformat(self.own.today), type)
         drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
         beside = self._said_together.setdefault(more["also"], []) if "also" in more else []
         proposal = find_corrected(self, drafted._replace(explicit=True, replaces=corrects), beside)
@@ -669,6 +604,7 @@ class Sheaf:
 
     def write(
         self,
+        /,
         name: str,
         description: str,
         type: str,
@@ -698,7 +634,7 @@ class Sheaf:
             Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
             Changed: `expect` is not the version that is there.
         """
-        today = self.today
+        today = self.own.today
         scope, file, is_new = self._target(name, type, content, path)
         fresh = compose(
             name=name,
@@ -841,7 +777,7 @@ class Sheaf:
         scope, path = self._locate(where)
 
         def store() -> Memory:
-            memory, today = scope.read_for_change(path, expect), self.today
+            memory, today = scope.read_for_change(path, expect), self.own.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
                 raise CreateOnly(memory.ref)
             changed = update_memory(memory, change(memory, today), today)
@@ -920,24 +856,12 @@ class Sheaf:
             target = check_path(file) if file else folder + file_name(was.type, new_name, is_taken)
             if others := set(scope.index.same_file(target)) - {was.path}:
                 raise Exists(scope.ref(others.pop()))
-            named = edit_text(text or was.text, fields={"name": new_name, "updated": self.today})
+            named = edit_text(text or was.text, fields={"name": new_name, "updated": self.own.today})
             new = place_memory(check_text(was.path, named, was, free=False), target)
             sure = Allow(allow.secrets, anyway=True)
             return self._store(scope, new, f"rename {was.name} to {new_name}", was=was, allow=sure)
 
         return self._retry(scope, store, expect)
-
-    def pin(self, where: Ref | str, on: bool = True, *, expect: Version | None = None) -> Memory:
-        """Keep a memory in the catalog however many there are, or no longer. Raises NotFound, BadHeader, Changed."""
-        scope, path = self._locate(where)
-        scope.pin([(path, expect or "")], on)
-        return scope.read(path)
-
-    def confirm(self, where: Ref | str) -> Memory:
-        """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
-        scope, path = self._locate(where)
-        scope.confirm([(path, "")])
-        return scope.read(path)
 
     # Removing and taking back
 
@@ -1012,16 +936,11 @@ class Sheaf:
 
         return Learner(
             self.only(*self.scopes(lasting=True)),
-            self.state,
+            self.own.state,
             policy=lambda scope: self.settings.policy_of(Scope.parse(scope)),
             ledger=self.own.ledger,
             clock=self.clock,
         )
-
-    @property
-    def consolidation(self) -> Consolidation:
-        """The consolidation of the home scope."""
-        return Consolidation(self)
 
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
@@ -1033,11 +952,11 @@ class Sheaf:
         if policy == "log":
             from memsheaf.learn.daily_log import DailyLog
 
-            with DailyLog(self.root, self.state, ledger=self.own.ledger, clock=self.clock) as log:
+            with DailyLog(self.root, self.own.state, ledger=self.own.ledger, clock=self.clock) as log:
                 return log.append(turn, by=self.by)
         from memsheaf.learn.inbox import Inbox  # and nothing of what reads it: somebody waits for this
 
-        return policy != "manual" and Inbox(self.state, clock=self.clock).append(turn)
+        return policy != "manual" and Inbox(self.own.state, clock=self.clock).append(turn)
 
     def distil(
         self,
@@ -1057,8 +976,21 @@ class Sheaf:
         if distilled.problem or self.settings.policy_of(self.scope) != "auto":
             return distilled
         with suppress(Busy):
-            return distilled._replace(report=self.consolidation.run_if_due(model)[1])
+            return distilled._replace(report=Consolidation(self).run_if_due(model)[1])
         return distilled
+
+
+def list_notices(sheaf: Sheaf) -> list[str]:
+    """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
+    lines = [
+        f"{scope.name}: {notice}".removeprefix("project: ")
+        for scope in sheaf.open_scopes()
+        for notice in scope.notices()
+    ]
+    if not sheaf.is_part and "project" in sheaf.scopes():
+        places = sheaf.settings.places(sheaf.cwd)
+        lines = [unused_folder(places), describe_moved(places), *lines]
+    return list(filter(None, lines))
 
 
 def load_metered_model(
@@ -1234,11 +1166,44 @@ def _refuse_other_spelling(path: str, found: Memory) -> None:
         raise Exists(found.ref, f"{path!r} would be the same file on some systems")
 
 
-def _plain(text: str) -> str:
-    """Return what a file and its name have in common, line by line.
+def find_memory(sheaf: Sheaf, given: str) -> Ref:
+    """Return the memory that a person means: by its file, its name, or a part of either.
 
-    >>> _plain("user_prefers-tabs.md\\nPrefers  Tabs")
-    'user prefers tabs\\nprefers tabs'
+    Raises:
+        NotFound: there is none, or several could be meant, which are named.
+        PathRefused: it is a path that leads elsewhere.
     """
-    lines = fold(text).replace("_", " ").replace("-", " ").split("\n")
-    return "\n".join(" ".join(line.removesuffix(".md").split()) for line in lines)
+    refused: PathRefused | None = None
+    try:
+        ref = sheaf.resolve(given)
+        if sheaf.open_scope(ref.scope).find(ref.path) or fold(ref.path) in PROMPT_FILES:
+            return ref
+        for scope in (sheaf.open_scope(ref.scope), *sheaf.open_scopes()):
+            if scope.has_history(ref.path):
+                return Ref(scope.name, ref.path)
+    except PathRefused as error:  # a name may hold what no path may
+        refused = error
+    wanted = _plain(given)
+    texts = {row.ref: [_plain(row.path), _plain(row.name), _plain(row.description)] for row in sheaf.list()}
+    by_name = [ref for ref, text in texts.items() if wanted in text[:2]]
+    by_part = [ref for ref, text in texts.items() if wanted in "\n".join(text[:2])]
+    by_words = [ref for ref, text in texts.items() if set(wanted.split()) <= set(" ".join(text).split())]
+    candidates = (by_name or by_part or by_words) if wanted else []
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        listed = "".join(f"\n  {sheaf.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
+        why = f"{given!r} could be one of {len(candidates)} memories:{listed}"
+        raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+    if refused and "/" in given:
+        raise refused
+    raise NotFound(given, f"no memory at {given!r}")
+
+
+def _plain(text: str) -> str:
+    """Return what a file and its name have in common.
+
+    >>> _plain("user_prefers-tabs.md"), _plain("User  prefers tabs")
+    ('user prefers tabs', 'user prefers tabs')
+    """
+    return " ".join(fold(text.removesuffix(".md")).replace("_", " ").replace("-", " ").split())

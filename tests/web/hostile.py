@@ -139,7 +139,7 @@ def _write_file(path: Path, header: dict[str, str], body: str, lists: dict[str, 
 
 def _use_library(layers: Sheaf, here: Path) -> None:
     """What reaches memory through our own door: the gates let text pass that is only hostile to a page."""
-    project, state = layers.only("project"), layers.only("project").state
+    project, state = layers.only("project"), layers.only("project").own.state
     with WorkingTree.open(str(here)) as tree:
         cited = str(make(tree, "app.py:1-3"))
         Facts(project).add(Fact(f"Fact {IMAGE}", f"It is {IMAGE}.", ("app.py:2",), IMAGE, "project"), tree=tree)

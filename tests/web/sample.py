@@ -219,7 +219,7 @@ class _Writer:
 
     def _plan_talks(self) -> None:
         def talk(number: int, project: str, asked: str, answered: str) -> None:
-            state = self.layers[project].only("project").state
+            state = self.layers[project].only("project").own.state
             with Conversations(state, clock=self.clock).begin(model="claude-sonnet", scope="project") as one:
                 one.add(Said("user", asked), Said("assistant", answered))
                 one.add(Said("user", "Good. Keep that in mind."), Said("assistant", "I will."))

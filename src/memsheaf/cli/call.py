@@ -27,6 +27,7 @@ from memsheaf.errors import (
 from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
+from memsheaf.sheaf import find_memory
 from memsheaf.worktree import WorkingTree, describe_moved
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Call:
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
         with self.memory() as memory:
-            ref = memory.find(file) if file else Ref(memory.home, "")
+            ref = find_memory(memory, file) if file else Ref(memory.home, "")
             self.shown = memory.label(ref)
             try:
                 yield memory.only(ref.scope), ref.path

@@ -31,7 +31,7 @@ from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.sheaf import Saved, Sheaf, forget_together
+from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import is_question
@@ -209,7 +209,7 @@ def update(call: Call) -> int:
     """
     options = call.options
     with call.memory() as layers, insisting():
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         memory = layers.revise(ref, options.old, options.new, count=options.count, allow=call.allow())
     return _changed(call, "Updated", memory)
 
@@ -240,7 +240,7 @@ def forget(call: Call) -> int:
     with call.memory() as layers:
         if options.all:
             return _forget_all(call, layers)
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         file = layers.label(ref)
         if options.dry_run:
             return call.answer({"path": file, "commit": None}, f"Would forget {file}")
@@ -358,11 +358,11 @@ def _edit_header(call: Call) -> int:
     if options.pin and options.unpin:
         raise Usage("--pin and --unpin contradict each other")
     with call.memory() as layers, insisting():
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         if options.rename:
             ref = layers.rename(ref, options.rename, allow=Allow(options.allow_secret)).ref
         if options.pin or options.unpin:
-            layers.pin(ref, options.pin)
+            layers.open_scope(ref.scope).pin([(ref.path, "")], options.pin)
         if options.move:
             added, _ = layers.open_scope(ref.scope).move([(ref.path, "")], layers.open_scope(options.move))
             ref = Ref(added.scope, added.revisions[0].path)

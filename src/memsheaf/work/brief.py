@@ -9,7 +9,7 @@ from memsheaf.errors import MemsheafError, NotFound, ScopeRefused, TextRefused
 from memsheaf.llm import Model
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
 from memsheaf.recall.turns import Message, TranscriptEntry
-from memsheaf.sheaf import Sheaf, load_metered_model
+from memsheaf.sheaf import Sheaf, list_notices, load_metered_model
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import shown_text
 from memsheaf.work import compaction, sessions, tasks
@@ -32,7 +32,7 @@ class CurrentWork(NamedTuple):
 
 def find_current_work(layers: Sheaf) -> CurrentWork:
     """Return what is being worked on. Raises NotFound, ScopeRefused for a task or a session that is named."""
-    task, session, notices = None, None, list(layers.notices())
+    task, session, notices = None, None, list(list_notices(layers))
     if layers.given:  # these scopes, and nothing else
         return CurrentWork(_notes(layers), None, None, notices)
     try:
@@ -77,7 +77,7 @@ def compact(
     return compaction.run(
         conversation,
         budget,
-        state=layers.state,
+        state=layers.own.state,
         now=layers.clock(),
         name=name,
         days=layers.settings.retention_days,
