@@ -1201,33 +1201,31 @@ def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", 
 def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     """Say for each line of the present text which commit brought it. `commits` come newest first.
 
-    The versions are gone through from the oldest on: a line that stays keeps its commit. Where a version comes back,
-    as by an undo, its lines have the commits that they had then. A line is nobody's if it is older than the texts
-    that are kept.
+    The versions are gone through from the oldest on: a line that stays keeps its commit. A line is nobody's if it is
+    older than the texts that are kept.
     """
     from difflib import SequenceMatcher
 
-    owners: list[Commit | None] = []
     lines: list[str] = []
-    known = {ABSENT: (lines, owners)}  # by version
+    owners: list[Commit | None] = []
+
+    def go_on(data: bytes | None, commit: Commit | None) -> None:
+        nonlocal lines, owners
+        older, older_owners, lines = lines, owners, _lines(data)
+        owners = [commit] * len(lines)
+        for block in SequenceMatcher(None, older, lines, autojunk=False).get_matching_blocks():
+            owners[block.b : block.b + block.size] = older_owners[block.a : block.a + block.size]
+
     for commit in reversed(list(commits)):
         for step in commit.revisions:
-            if step.old is not None and step.before not in known:
-                lines = _lines(step.old)
-                known[step.before] = lines, [None] * len(lines)
-            if step.new is None or step.after in known:
-                continue
-            lines = _lines(step.new)
-            owners = [commit if step.before in known else None] * len(lines)
-            older, older_owners = known.get(step.before, known[ABSENT])
-            for block in SequenceMatcher(None, older, lines, autojunk=False).get_matching_blocks():
-                owners[block.b : block.b + block.size] = older_owners[block.a : block.a + block.size]
-            known[step.after] = lines, owners
-    wanted = _lines(present.encode())
-    owners = next((owners for lines, owners in reversed(known.values()) if lines == wanted), [None] * len(wanted))
+            if step.old is not None and _lines(step.old) != lines:
+                go_on(step.old, None)
+            if step.new is not None:
+                go_on(step.new, commit if step.old is not None or step.before == ABSENT else None)
+    go_on(present.encode(), None)
     return [
         Blamed(line, owner.id, owner.at, owner.by) if owner else Blamed(line, "", "", "")
-        for line, owner in zip(wanted, owners, strict=True)
+        for line, owner in zip(lines, owners, strict=True)
     ]
 
 

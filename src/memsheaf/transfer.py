@@ -193,40 +193,32 @@ class RootFiles(NamedTuple):
 
 
 def list_files(store: FolderStore) -> RootFiles:
-    """Read all files of a root."""
+    """Read all files of a root; not hidden ones, the catalog, and what is in roots within."""
     files: dict[str, bytes] = {}
-    unfit: dict[str, str] = {}
-    problems = {entry.path: entry.problem for entry in store.scan()}
-    for path in (*problems, *store.events()):
-        if problem := problems.get(path):
-            unfit[path] = problem
-        elif path and not path.endswith("/"):
+    unfit: list[tuple[str, str]] = []
+    for place, folders, names in os.walk(store.root):
+        prefix = os.path.relpath(place, store.root).replace(os.sep, "/") + "/"
+        if prefix == "./":
+            prefix = ""
+            folders[:] = [name for name in folders if name not in (*INNER_FOLDERS, LOGS_FOLDER)]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        for path in (prefix + name for name in (*names, *links) if not name.startswith(".")):
+            if path == CATALOG:
+                continue
+            if not path.endswith((".md", ".ndjson")):
+                unfit.append((shown(path), NO_MARKDOWN_REASON))
+                continue
             try:
                 data = store.read(path).data
             except MemsheafError as error:
-                unfit[path] = str(error)
+                unfit.append((shown(path), str(error)))
                 continue
             if len(data) <= READ_LIMIT:
                 files[path] = data
             else:
-                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
-    for path in _list_names(store.root) - files.keys() - unfit.keys():
-        unfit[path] = NO_MARKDOWN_REASON
-    return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
-
-
-def _list_names(root: str) -> set[str]:
-    """Return the files of a root, by whatever name, without hidden ones, the catalog and what is in other roots."""
-    names: set[str] = set()
-    for folder, folders, files in os.walk(root):
-        prefix = ""
-        if folder == root:
-            folders[:] = [name for name in folders if name not in (*INNER_FOLDERS, LOGS_FOLDER)]
-        else:
-            prefix = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        names |= {shown(prefix + name) for name in files if not name.startswith(".")}
-    return names - {CATALOG}
+                unfit.append((path, f"it is larger than {READ_LIMIT >> 10} KiB"))
+    return RootFiles(dict(sorted(files.items())), sorted(unfit))
 
 
 def find_ledger(folder: str, root: str, places: Locations) -> TrustLedger | None:
