@@ -38,10 +38,7 @@ Find = Callable[[str], Memory | None]
 
 
 class WrittenFile(NamedTuple):
-    """One file of a commit: the memory after it and the one before, each None where there is none.
-
-    Where that one was at another path, it moves.
-    """
+    """One file of a commit: the memory after it and the one before, each None where there is none."""
 
     path: str
     memory: Memory | None
@@ -51,9 +48,7 @@ class WrittenFile(NamedTuple):
     def change(self) -> Change:
         """The change that the store makes, provided that the memory before is still there."""
         data = self.memory.data if self.memory else None
-        if self.was is None:
-            return Change(self.path, data, ABSENT)
-        return Change(self.path, data, self.was.version, self.was.path if self.was.path != self.path else "")
+        return Change(self.path, data, self.was.version if self.was else ABSENT)
 
 
 def written_file(memory: Memory, replaced: Memory | None) -> WrittenFile:

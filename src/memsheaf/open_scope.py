@@ -62,7 +62,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, o
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
-from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
+from memsheaf.store import ABSENT, HISTORY, HUB, Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, find_version, read_summaries, trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
@@ -81,7 +81,6 @@ MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
 MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
-MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 
 
@@ -705,10 +704,8 @@ class OpenScope:
         gates.check_commit(files, context)
         only = files[0] if len(files) == 1 else WrittenFile("", None)
         self.require_person(by, only.memory, only.was)
-        changes = [file.change for file in files]
-        every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
         try:
-            commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
+            commit = self.store.commit([file.change for file in files], by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
             error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
             raise
@@ -734,16 +731,6 @@ class OpenScope:
             may_write_context=self.scope.layer == "agent" and self.settings.agent_context,
             near=lambda memory: self.find_near(memory) if near is None else near,
             read=self.read,
-        )
-
-    def _moved(self, change: Change) -> Iterable[Change]:
-        """Return the changes that put a text under another name: the old file goes, and links to it follow."""
-        matches = self.index.search(change.moves.replace("_", " "), MAX_LINKING_MEMORIES)
-        others = (self.read(match.row.path) for match in matches if not is_fact(match.row.path))
-        return (
-            Change(change.moves, None, change.expect),
-            change._replace(expect=ABSENT),
-            *update_links(change, others),
         )
 
     def record_trust(self, commit: Commit) -> None:
@@ -1165,15 +1152,6 @@ def _note_unseen(find: Callable[[], TrustLedger | None], transaction: Transactio
     from memsheaf.hub.replica_state import note_pending
 
     note_pending(transaction.history, commit)
-
-
-def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
-    """The memories that name a file which moves, with its new name."""
-    old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
-    for one in others:
-        text = one.text.replace(f"{old}.md", f"{new}.md").replace(f"[[{old}]]", f"[[{new}]]")
-        if text != one.text and one.path not in (change.moves, "CONTEXT.md"):  # that a person edits
-            yield Change(one.path, text.encode(), one.version)
 
 
 # What commits did

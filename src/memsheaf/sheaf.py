@@ -44,7 +44,6 @@ from memsheaf.errors import (
     ScopeRefused,
     hinted,
 )
-from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
     add_dates,
     check_text,
@@ -59,7 +58,7 @@ from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.index.database import Row
 from memsheaf.limits import retry
-from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
+from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.open_scope import (
     MOVE,
     TOGETHER,
@@ -820,48 +819,6 @@ class Sheaf:
         text_file = check_text(found.path if found else check_path(path), text, found, free=free)
         memory = with_description(found, text_file)
         return self._store(scope, memory, why or ("edit" if found else "add"), was=found, allow=allow)
-
-    def rename(
-        self,
-        where: Ref | str,
-        title: str,
-        *,
-        text: str = "",
-        file: str = "",
-        expect: Version | None = None,
-        allow: Allow = STRICT,
-    ) -> Memory:
-        """Give a memory another name, and its file the name that follows from it, or `file`. Links follow.
-
-        With `text`, that takes the place of its whole text by the same commit. Its history goes on: `log`, `diff` and
-        `restore` know it under its older names.
-
-        Raises:
-            NotFound, BadHeader, Changed, TextRefused, SecretFound, PathRefused, Exists.
-            CreateOnly: it is a fact, whose name stays.
-        """
-        scope, path = self._locate(where)
-
-        def store() -> Memory:
-            was = scope.read_for_change(path, expect, with_header=True)
-            if is_fact(was.path):
-                raise CreateOnly(was.ref)
-            new_name = clean_field("name", title)
-            folder = was.path[: was.path.rfind("/") + 1]
-
-            def is_taken(file: str) -> bool:
-                return bool(set(scope.index.same_file(folder + file)) - {was.path})
-
-            scope.index.ready()
-            target = check_path(file) if file else folder + file_name(was.type, new_name, is_taken)
-            if others := set(scope.index.same_file(target)) - {was.path}:
-                raise Exists(scope.ref(others.pop()))
-            named = edit_text(text or was.text, fields={"name": new_name, "updated": self.own.today})
-            new = place_memory(check_text(was.path, named, was, free=False), target)
-            sure = Allow(allow.secrets, anyway=True)
-            return self._store(scope, new, f"rename {was.name} to {new_name}", was=was, allow=sure)
-
-        return self._retry(scope, store, expect)
 
     # Removing and taking back
 

@@ -306,11 +306,11 @@ def test_an_undo_of_what_was_forgotten_in_two_scopes_is_redone_in_both(run: Run,
 
 def test_edit_renames_pins_and_moves_and_one_undo_takes_a_move_back(run: Run) -> None:
     run("add", "Tabs", "We use tabs here.", "--description", "indentation", "--type", "project")
-    assert "Updated project_indent.md" in run("edit", "project_tabs.md", "--rename", "Indent", "--pin")[1]
+    assert "Updated project_tabs.md" in run("edit", "project_tabs.md", "--rename", "Indent", "--pin")[1]
     assert json.loads(run("show", "indent", "--json")[1])["pinned"]
-    assert "remember Tabs" in run("log", "project_indent.md")[1]
+    assert "remember Tabs" in run("log", "project_tabs.md")[1]
     assert run("edit", "indent", "--pin", "--unpin")[0] == 2
-    assert run("edit", "indent", "--unpin", "--move", "user")[1].startswith("Moved user:project_indent.md")
+    assert run("edit", "indent", "--unpin", "--move", "user")[1].startswith("Moved user:project_tabs.md")
     assert not json.loads(run("show", "indent", "--json")[1])["pinned"]
     assert run("undo")[0] == 0
-    assert run("list", "--paths")[1].split() == ["project_indent.md"]
+    assert run("list", "--paths")[1].split() == ["project_tabs.md"]

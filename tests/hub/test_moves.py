@@ -20,6 +20,7 @@ from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
 from memsheaf.transfer import export, take_in
+from renaming import rename
 
 TEAM = "team/acme"
 TOKEN = "ghp_" + "x7Kq9LmN2pRs4TuV6wYz8AbCdEfGhJ1k3M5n"
@@ -168,7 +169,7 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
         first = sheaf.read(path).version
         sheaf.revise(path, "Fridays", "Mondays")
         sheaf.own.restore(path, first)
-        renamed = sheaf.rename(path, "Release day").path
+        renamed = rename(sheaf, path, "project_release-day.md")
         sheaf.own.pin([(renamed, "")])
         export({"": sheaf.own}, str(tmp_path / "out.zip"), history=True)
     agree(laptop, desktop)

@@ -17,6 +17,7 @@ from memsheaf.sheaf import list_notices
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.transfer import erase, synchronize
+from renaming import rename
 
 Join = Callable[..., ScopeOnMachine]
 TEAM = "team/acme"
@@ -173,7 +174,7 @@ def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join)
     with ana.open() as sheaf:
         synchronize(sheaf.own)
         sheaf.undo(next(sheaf.log(day)).id)
-        moved = sheaf.rename(port, "The staging server").path
+        moved = rename(sheaf, port, "project_the-staging-server.md")
     eve.sync()
     assert names(eve) == {day: "ana", moved: "ana"}
     with eve.open() as sheaf:

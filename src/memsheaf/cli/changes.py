@@ -25,10 +25,11 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
+from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
 from memsheaf.learn.corrections import current_part
 from memsheaf.learn.sentences import split_facts
-from memsheaf.memory import KINDS, Allow, Memory, parse
+from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
@@ -291,7 +292,7 @@ def has_word(text: str, word: str) -> bool:
 
 @takes(
     FILE,
-    Argument("--rename", "give it this name instead, and its file the name that follows", "NAME"),
+    Argument("--rename", "give it this name instead; its file keeps its own", "NAME"),
     Argument("--pin", "keep it in the catalog however many memories there are"),
     Argument("--unpin", "no longer keep it there"),
     Argument("--move", "move it to this scope", "SCOPE"),
@@ -360,7 +361,10 @@ def _edit_header(call: Call) -> int:
     with call.memory() as layers, insisting():
         ref = find_memory(layers, options.file)
         if options.rename:
-            ref = layers.rename(ref, options.rename, allow=Allow(options.allow_secret)).ref
+            was = layers.read(ref)
+            name = clean_field("name", options.rename)
+            text = edit_text(was.text, fields={"name": name, "updated": layers.own.today})
+            layers.put(ref, text, expect=was.version, allow=Allow(options.allow_secret))
         if options.pin or options.unpin:
             layers.open_scope(ref.scope).pin([(ref.path, "")], options.pin)
         if options.move:
