@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memsheaf import gates
 from memsheaf.config import Settings
 from memsheaf.encode import Encoder, find_encoder
 from memsheaf.encode.judge import guess_scope
@@ -43,10 +42,14 @@ from memsheaf.gates import (
     GateContext,
     Near,
     WrittenFile,
+    check_commit,
     check_text,
     citations_without_hashes,
     merge_memory,
     place_memory,
+    refuse_duplicate,
+    refuse_personal,
+    require_no_secret,
     set_origin,
 )
 from memsheaf.guard import without_secrets
@@ -56,7 +59,6 @@ from memsheaf.index.browse import EVERYTHING, Filter, RowCounts
 from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.search import Index
-from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, outdated_by, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
@@ -84,6 +86,7 @@ MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 
 
+T = TypeVar("T")
 Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
 Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
@@ -118,7 +121,6 @@ class OpenScope:
         self._is_reviewed = is_reviewed
         self._is_team = not store.checkout  # where others write, they are its members
         self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._owners = browse.Owners()
         self._used_today: set[tuple[str, str]] = set()
 
     @classmethod
@@ -396,6 +398,10 @@ class OpenScope:
 
     # Prompt and catalog
 
+    @cached_property
+    def _owners(self) -> browse.Owners:
+        return browse.Owners()
+
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """Return one line a memory, within a budget: what MEMORY.md holds, with what others wrote apart."""
         self.index.look()
@@ -620,7 +626,7 @@ class OpenScope:
     ) -> None:
         """Raise what these gates, or all, would refuse a change with; what somebody `asked` to keep need not last."""
         context = self._gate_context(by)._replace(is_asked=asked)
-        gates.check_commit([WrittenFile(memory.path, memory, was)], context, chosen)
+        check_commit([WrittenFile(memory.path, memory, was)], context, chosen)
 
     def doubts(self, memory: Memory, near: Near | None = None) -> bool:
         """Return True if what it says stands here shared or unconfirmed, or was so when it was removed."""
@@ -701,7 +707,7 @@ class OpenScope:
             files = self.fact_rules.add_retired(files, by)
         if not alone:
             self.refuse_twins(file.path for file in files if file.was is None)
-        gates.check_commit(files, context)
+        check_commit(files, context)
         only = files[0] if len(files) == 1 else WrittenFile("", None)
         self.require_person(by, only.memory, only.was)
         try:
@@ -868,7 +874,7 @@ class OpenScope:
         for memory in memories:
             if is_fact(memory.path):
                 raise CreateOnly(memory.ref)
-            target.check_gates(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
+            target.check_gates(memory._replace(path=""), refuse_personal, refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
@@ -962,7 +968,7 @@ class OpenScope:
     def _refuse_secrets_for_hub(self, path: str, data: bytes | None) -> None:
         """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
         if data and self.replica:
-            gates.require_no_secret(parse(path, data), self.find(path))
+            require_no_secret(parse(path, data), self.find(path))
 
     def draft(self, proposal: Proposal, *, by: str = "extraction") -> tuple[Memory, Memory | None]:
         """Return the memory that a proposal makes, and the one that it replaces; nothing is written.
@@ -1017,6 +1023,26 @@ class OpenScope:
         return self.store.buried(fact(memory))
 
 
+def retry(
+    work: Callable[[], T],
+    *,
+    busy: str,
+    times: int = 100,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> T:
+    """Repeat a read-modify-write while concurrent writes come first. `meanwhile` is called in between.
+
+    Raises:
+        Busy: others were faster every time. `busy` says what they changed.
+    """
+    for _ in range(times):
+        try:
+            return work()
+        except Changed:
+            meanwhile()
+    raise Busy(busy)
+
+
 def _subject(memories: Sequence[Memory]) -> str:
     return memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
 
@@ -1045,7 +1071,7 @@ def refuse_known(memory: Memory, name: str, scopes: Sequence[OpenScope]) -> None
     """Raise Duplicate when one of these scopes that is wider than the one named says what a new memory says."""
     names = [scope.name for scope in scopes]
     for scope in scopes[names.index(name) + 1 :]:
-        scope.check_gates(memory._replace(path=""), gates.refuse_duplicate)
+        scope.check_gates(memory._replace(path=""), refuse_duplicate)
 
 
 def find_matches(scopes: Sequence[OpenScope], query: str, *, limit: int = 10) -> Sequence[Match]:

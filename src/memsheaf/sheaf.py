@@ -26,7 +26,7 @@ from datetime import date, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsheaf import config
+from memsheaf.config import Settings, load
 from memsheaf.encode import Encoder
 from memsheaf.errors import (
     BadHeader,
@@ -57,7 +57,6 @@ from memsheaf.gates import (
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.index.database import Row
-from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.open_scope import (
     MOVE,
@@ -68,6 +67,7 @@ from memsheaf.open_scope import (
     new_group,
     prompt_sections,
     refuse_known,
+    retry,
 )
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import (
@@ -149,7 +149,7 @@ class OpenFolders:
 class AllScopes(OpenFolders):
     """Every scope of this person, opened on demand and closed together. Threads may share it."""
 
-    def __init__(self, settings: config.Settings, cwd: str, *, by: str = "user", read_only: bool = False) -> None:
+    def __init__(self, settings: Settings, cwd: str, *, by: str = "user", read_only: bool = False) -> None:
         super().__init__(by)
         self.settings = settings
         self.cwd = cwd
@@ -306,7 +306,7 @@ class Sheaf:
 
     def __init__(
         self,
-        settings: config.Settings,
+        settings: Settings,
         cwd: str = "",
         *,
         by: str = "agent",
@@ -343,7 +343,7 @@ class Sheaf:
         scope: Scope | str | None = None,
         *,
         scopes: Sequence[str] = (),
-        settings: config.Settings | None = None,
+        settings: Settings | None = None,
         home: str = "",
         cwd: str = "",
         **options: Any,
@@ -355,7 +355,7 @@ class Sheaf:
         `embedder` is the one that the settings name, unless another is given; it is loaded at the first search.
         """
         if settings is None:
-            settings = config.load({**os.environ, "MEMSHEAF_HOME": home} if home else os.environ)
+            settings = load({**os.environ, "MEMSHEAF_HOME": home} if home else os.environ)
         if scope is None:
             return cls(settings, cwd, scopes=scopes, **options)
         sheaf = cls(settings, cwd, scopes=[str(scope)], **options)
@@ -364,7 +364,7 @@ class Sheaf:
 
     def close(self, *, wait: bool = True) -> None:
         """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
-        if "project" in self._roots and not self.read_only:
+        if os.path.isdir(self._roots.get("project", "")) and not self.read_only:
             record_tree(self.settings.places(self.cwd))
         self._folders.close(wait=wait)
 
@@ -951,7 +951,7 @@ def list_notices(sheaf: Sheaf) -> list[str]:
 
 
 def load_metered_model(
-    settings: config.Settings,
+    settings: Settings,
     purpose: str,
     model: Model | str | None = None,
     *,

@@ -11,8 +11,8 @@ from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from memsheaf import config
 from memsheaf.cli.command import Usage
+from memsheaf.config import load
 from memsheaf.errors import (
     Duplicate,
     Exists,
@@ -76,7 +76,7 @@ class Call:
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
         if self._settings is None:
-            self._settings = config.load(self.chosen(), warn=self.warn)
+            self._settings = load(self.chosen(), warn=self.warn)
         return self._settings
 
     def chosen(self) -> dict[str, str]:
