@@ -435,3 +435,12 @@ def test_a_colon_in_a_plain_value_belongs_to_it_and_our_writer_quotes_it() -> No
     quotes = text.replace("fix: the parser", '"fix: the parser"').replace("noon:", '"noon:"')
     assert with_quotes(text) == quotes
     assert with_quotes(quotes) == quotes
+
+
+def test_a_header_with_carriage_returns_alone_is_read_and_edited_as_it_is() -> None:
+    text = "---\rname: n\rtags:\r  - a\r---\rbody\rmore"
+    page = split(text)
+
+    assert (page.get("name"), page.items("tags"), page.body) == ("n", ("a",), "body\rmore")
+    assert page.head + page.body == text
+    assert edit_text(text, fields={"name": "m", "new": "v"}) == "---\rname: m\rtags:\r  - a\rnew: v\r---\rbody\rmore"

@@ -80,6 +80,10 @@ def split(text: str) -> ParsedText:
     >>> split("---\\nname: &n x\\n---\\nb").problem
     'line 2: anchors are not allowed'
     """
+    if _has_old_line_ends(text):
+        page = split(text.replace("\r", "\n"))
+        end = len(page.head)
+        return page._replace(head=text[:end], body=text[end:])
     opening = _OPENING.match(text)
     if not opening:
         is_mixed = re.match(rf"{BOM}?---[ \t]*\r", text)
@@ -128,6 +132,8 @@ def edit_text(
     Raises:
         TextRefused: there is no header, it is not understood, or it would no longer be after the edit.
     """
+    if _has_old_line_ends(text):
+        return edit_text(text.replace("\r", "\n"), fields=fields, body=body).replace("\n", "\r")
     page = split(text)
     if page.problem or not page.head:
         raise TextRefused(f"the header cannot be edited: {page.problem or 'there is none'}")
@@ -147,6 +153,8 @@ def with_quotes(text: str, page: ParsedText | None = None) -> str:
     >>> with_quotes("---\\nname: fix: the parser\\nx: y\\n---\\nb")
     '---\\nname: "fix: the parser"\\nx: y\\n---\\nb'
     """
+    if _has_old_line_ends(text):
+        return with_quotes(text.replace("\r", "\n")).replace("\n", "\r")
     page = page or split(text)
     lines = page.head.split("\n")
     for field in page.fields:
@@ -156,6 +164,11 @@ def with_quotes(text: str, page: ParsedText | None = None) -> str:
             if line[start] not in "\"'":
                 lines[field.first - 1] = _rewrite_line(field, line, field.value)
     return "\n".join(lines) + page.body
+
+
+def _has_old_line_ends(text: str) -> bool:
+    """Return True if all lines end with a carriage return alone, as on computers of another age."""
+    return "\r" in text and "\n" not in text
 
 
 def has_conflict_marks(text: str) -> bool:

@@ -645,6 +645,7 @@ class OpenScope:
 
     def facts(self) -> Sequence[Memory]:
         """Return the facts that are here now."""
+        self.index.look()
         facts = []
         for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
             with suppress(MemsheafError):

@@ -448,6 +448,11 @@ class Sheaf:
         return self.own.root
 
     @property
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return time.strftime("%Y-%m-%d", time.localtime(self.clock()))
+
+    @property
     def by(self) -> str:
         """The author of changes."""
         return self._folders.by
@@ -588,7 +593,7 @@ class Sheaf:
         from memsheaf.learn.corrections import find_corrected
         from memsheaf.learn.sentences import draft_fact, without_request
 
-        drafted = draft_fact(without_request(text), date.fromisoformat(self.own.today), type)
+        drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)
         drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
         beside = self._said_together.setdefault(more["also"], []) if "also" in more else []
         proposal = find_corrected(self, drafted._replace(explicit=True, replaces=corrects), beside)
@@ -633,7 +638,7 @@ class Sheaf:
             Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
             Changed: `expect` is not the version that is there.
         """
-        today = self.own.today
+        today = self.today
         scope, file, is_new = self._target(name, type, content, path)
         fresh = compose(
             name=name,
@@ -776,7 +781,7 @@ class Sheaf:
         scope, path = self._locate(where)
 
         def store() -> Memory:
-            memory, today = scope.read_for_change(path, expect), self.own.today
+            memory, today = scope.read_for_change(path, expect), self.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
                 raise CreateOnly(memory.ref)
             changed = update_memory(memory, change(memory, today), today)

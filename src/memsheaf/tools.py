@@ -421,7 +421,7 @@ class Tools:
         content = given.get("content")
         if not isinstance(content, str):
             raise TextRefused(f"{NOTES} is short: read it, and write all of it with memory_write")
-        for problem in problems(content, self.seen.memory.own.today):
+        for problem in problems(content, self.seen.memory.today):
             raise TextRefused(f"{NOTES} would be out of order: {problem.what}; {problem.advice}")
 
     def _show_anew(self, ref: Ref) -> ToolAnswer:

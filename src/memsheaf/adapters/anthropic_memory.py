@@ -365,7 +365,7 @@ class MemoryFiles:
             text = change(memory)
             self._refuse_managed(memory.path, text)
             if memory.updated:
-                text = update_memory(memory, text, self.sheaf.own.today).text
+                text = update_memory(memory, text, self.sheaf.today).text
             return memory, self.sheaf.put(
                 memory.path, text, expect=memory.version, free=memory.state == "free", allow=self._allow
             )
@@ -397,7 +397,7 @@ class MemoryFiles:
         is_notes = fold(path) == fold(NOTES)
         if is_notes and text is None:
             raise TextRefused(f"{path!r} stands in every prompt, and is not removed; change its text")
-        if is_notes and (wrong := problems(text or "", self.sheaf.own.today)):
+        if is_notes and (wrong := problems(text or "", self.sheaf.today)):
             raise TextRefused(f"{path!r} would be out of order: {wrong[0].what}; {wrong[0].advice}")
 
 

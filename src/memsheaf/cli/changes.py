@@ -363,7 +363,7 @@ def _edit_header(call: Call) -> int:
         if options.rename:
             was = layers.read(ref)
             name = clean_field("name", options.rename)
-            text = edit_text(was.text, fields={"name": name, "updated": layers.own.today})
+            text = edit_text(was.text, fields={"name": name, "updated": layers.today})
             layers.put(ref, text, expect=was.version, allow=Allow(options.allow_secret))
         if options.pin or options.unpin:
             layers.open_scope(ref.scope).pin([(ref.path, "")], options.pin)

@@ -99,7 +99,7 @@ def _run_audits(call: Call) -> list[_ScopeAudit]:
                 call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
                 call.console.waiting(f"auditing {scope}"),
             ):
-                report = checks.audit(sheaf, today=sheaf.own.today, tree=tree)
+                report = checks.audit(sheaf, today=sheaf.today, tree=tree)
             named = [
                 finding._replace(
                     path=Ref(scope, finding.path).label(scopes[0]),

@@ -82,8 +82,8 @@ def prune_notes(call: Call) -> int:
         if apply:
             done, commit = work_notes.archive_notes(project)
         else:
-            done, commit = work_notes.prune(work_notes.read_notes(project), layers.own.today), ""
-        left = problems(done.text, layers.own.today)
+            done, commit = work_notes.prune(work_notes.read_notes(project), layers.today), ""
+        left = problems(done.text, layers.today)
     moved = [pick(entry, ("heading", "text")) for entry in done.moved]
     value = {
         **pick(done, ("review", "text")),

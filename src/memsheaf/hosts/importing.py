@@ -89,7 +89,7 @@ class _Planner:
     def add(self, one: ForeignMemory) -> None:
         """Plan to save one, or raise what it is refused with."""
         layers = self._layers
-        memory = _to_memory(one, self._source, layers.own.today)
+        memory = _to_memory(one, self._source, layers.today)
         scopes = layers.scopes()
         scope = one.scope
         if scope not in scopes:

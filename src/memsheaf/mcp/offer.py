@@ -146,7 +146,7 @@ class Offer:
         lines, files = [], 0
         scopes = self.memory.scopes()
         for sheaf in map(self.memory.only, scopes):
-            report = audit(sheaf, today=sheaf.own.today)
+            report = audit(sheaf, today=sheaf.today)
             files += report.files
             for finding in report.findings:
                 said = one_line(for_prompt(finding.problem), 200)

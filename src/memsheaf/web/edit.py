@@ -68,7 +68,7 @@ def save_edit(page: PageRequest) -> Response:
     if present is None or present.version != given["version"]:
         return _show_conflict(page, given, present)
     try:
-        text = _text_of(given, present, sheaf.own.today)
+        text = _text_of(given, present, sheaf.today)
         if text == present.text:
             return page.go(memory_link(page.key, present.path), "Nothing was changed.")
         free = present.state != "ok" and not text.lstrip().startswith("---")

@@ -111,7 +111,7 @@ def audit(
 
 def examine(sheaf: Sheaf) -> list[Finding]:
     """Look at the health of the files, the history and the place they are kept in; worst first."""
-    context = Context(sheaf, date.fromisoformat(sheaf.own.today))
+    context = Context(sheaf, date.fromisoformat(sheaf.today))
     return run_checks(sheaf.list(), HEALTH_OF_MEMORY, HEALTH_OF_SCOPE, context)
 
 

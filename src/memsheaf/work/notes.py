@@ -129,7 +129,7 @@ def set_notes(sheaf: Sheaf, lines: Mapping[str, str]) -> tuple[str, str]:
     TextRefused when notes that are in order would not be so any more.
     """
     text = ""
-    lines = {title: add_dates(clean_field(title, line), sheaf.own.today) for title, line in lines.items() if line}
+    lines = {title: add_dates(clean_field(title, line), sheaf.today) for title, line in lines.items() if line}
 
     def plan(look: Look) -> Mapping[str, str]:
         nonlocal text
@@ -138,13 +138,13 @@ def set_notes(sheaf: Sheaf, lines: Mapping[str, str]) -> tuple[str, str]:
             matches = (part for part in sections(text) if _MEANINGS.get(fold_title(part.title)) == title)
             section = next(matches, None)
             if title == BLOCKERS:
-                text = append_bullet(text, section.title if section else title, f"{sheaf.own.today}: {line}")
+                text = append_bullet(text, section.title if section else title, f"{sheaf.today}: {line}")
             elif section:
                 text = replace_lines(text, section, [line])
             else:
                 text = append_section(text, title, line)
-        if not problems(old, sheaf.own.today):
-            for problem in problems(text, sheaf.own.today):
+        if not problems(old, sheaf.today):
+            for problem in problems(text, sheaf.today):
                 raise hinted(TextRefused(f"{NOTES} would not be in order: {problem.what}"), problem.advice)
         return {NOTES: text} if text != old else {}
 
@@ -159,10 +159,10 @@ def archive_notes(sheaf: Sheaf) -> tuple[Pruned, str]:
     def plan(look: Look) -> Mapping[str, str]:
         nonlocal pruned
         old = look(NOTES) or ""
-        pruned = prune(old, sheaf.own.today)
+        pruned = prune(old, sheaf.today)
         files = {NOTES: pruned.text} if pruned.text != old else {}
         if pruned.moved:
-            files[ARCHIVE_FILE] = archive(look(ARCHIVE_FILE) or "", sheaf.own.today, pruned.moved)
+            files[ARCHIVE_FILE] = archive(look(ARCHIVE_FILE) or "", sheaf.today, pruned.moved)
         return files
 
     commit = sheaf.own.change_files(plan, "notes: prune")

@@ -120,7 +120,7 @@ class SessionNotes:
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
             raise _refused("there is nothing to note", "Say it in one line.")
-        text = add_dates(text, self.sheaf.own.today, piece=True)
+        text = add_dates(text, self.sheaf.today, piece=True)
         title = ""
 
         def plan(look: Look) -> Mapping[str, str]:
@@ -141,9 +141,7 @@ class SessionNotes:
             _refuse_changed_headings(page.body, body)
             _refuse_overfull(page.body, body, title)
             return {
-                SESSION_FILE: edit_text(old, fields={"updated": self.sheaf.own.today}, body=body)
-                if page.head
-                else body
+                SESSION_FILE: edit_text(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body
             }
 
         try:
@@ -192,18 +190,18 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
     for secret in find_secrets(id):
         raise SecretFound(secret.kind, "the id")
     try:
-        name = check_label(id or f"{layers.own.today}-{token_hex(2)}", "session")
+        name = check_label(id or f"{layers.today}-{token_hex(2)}", "session")
     except ScopeRefused as error:
         raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
     notes = SessionNotes(layers.only(f"session/{name}"))
-    title = title.strip() or untitled(layers.own.today)
+    title = title.strip() or untitled(layers.today)
     memory = compose(
         name=title,
         description=title,
         kind="project",
         body=body,
-        created=layers.own.today,
-        updated=layers.own.today,
+        created=layers.today,
+        updated=layers.today,
         source=notes.sheaf.by,
         pinned=True,
     )

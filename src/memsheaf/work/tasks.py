@@ -148,7 +148,7 @@ class Task:
         """Note something worth knowing."""
         text = self._prepare("note", text)
         space = "\n" if text.startswith(("```", "~~~")) else " "  # behind a date, a fence would be none
-        entry = f"{self.sheaf.own.today}:{space}{text}"
+        entry = f"{self.sheaf.today}:{space}{text}"
 
         def plan(look: Look, task: str) -> Mapping[str, str]:
             return {TASK_FILE: self._edit(task, append_bullet(split(task).body, "Notes", entry, depth=2))}
@@ -162,7 +162,7 @@ class Task:
 
         def plan(look: Look, task: str) -> Mapping[str, str]:
             number = _number(task, "iteration", self.slug) + 1
-            title = f"Revision {number}, {self.sheaf.own.today}"
+            title = f"Revision {number}, {self.sheaf.today}"
             revisions = append_section(look(REVISIONS_FILE) or "# Revisions", title, revision)
             return {TASK_FILE: self._edit(task, iteration=str(number)), REVISIONS_FILE: revisions}
 
@@ -207,7 +207,7 @@ class Task:
         text = self._prepare("report", text)
 
         def plan(look: Look, task: str) -> Mapping[str, str]:
-            report = append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.own.today}", f"\n{text}")
+            report = append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
             return {path: report, TASK_FILE: self._edit(task, phase=str(number + 1))}
 
         self._step(plan, f"report on phase {number}")
@@ -240,7 +240,7 @@ class Task:
             if bad := [item.id for item in items if item.status == REGRESSED]:
                 why = f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
                 raise hinted(Refused(why), "`memsheaf task status` shows what stands in the way.")
-            body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.own.today}", f"\n{outcome}")
+            body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
             return {TASK_FILE: self._edit(task, body, status=status)}
 
         self._step(plan, f"the task is {status}")
@@ -255,7 +255,7 @@ class Task:
         self._load(self.sheaf.own.change_files(plan_files, why))
 
     def _edit(self, task: str, body: str | None = None, **fields: str) -> str:
-        return edit_text(task, fields={**fields, "updated": self.sheaf.own.today}, body=body)
+        return edit_text(task, fields={**fields, "updated": self.sheaf.today}, body=body)
 
     def _prepare(self, label: str, text: str) -> str:
         """Return a text as it is stored: dates beside days such as "tomorrow", headings below ours.
@@ -264,7 +264,7 @@ class Task:
         """
         if label and not text.strip():
             raise _refused(f"the {label} is empty")
-        return lower_headings(add_dates(text, self.sheaf.own.today))
+        return lower_headings(add_dates(text, self.sheaf.today))
 
     def _text(self, path: str) -> str:
         memory = self.sheaf.own.find(path)
@@ -336,7 +336,7 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", slug: str = "") -> 
     except ScopeRefused as error:
         raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
     sheaf = layers.only(f"task/{name}")
-    text = new_task(title, add_dates(goal, sheaf.own.today), today=sheaf.own.today, by=sheaf.by)
+    text = new_task(title, add_dates(goal, sheaf.today), today=sheaf.today, by=sheaf.by)
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK_FILE) is not None:
