@@ -347,18 +347,9 @@ class OpenScope:
         rows = self.mark([match.row for match in matches])
         return [match._replace(row=row) for match, row in zip(matches, rows, strict=True)]
 
-    def files(self, folder: str) -> Sequence[str]:
-        """Return the Markdown files below a folder, without opening the index."""
-        entries = (entry for entry in self.store.scan() if entry.path.startswith(folder) and not entry.problem)
-        return sorted(entry.path for entry in entries if entry.path.endswith(".md"))
-
     def modified(self, paths: Iterable[str]) -> dict[str, float | None]:
         """Return when each file was last changed, in seconds; None for one that is not there."""
         return {path: stamp and stamp[0] / 1e9 for path, stamp in self.store.stamps(paths).items()}
-
-    def is_taken(self, path: str) -> bool:
-        """Return True if a file has this name, or had it as far as the history goes back."""
-        return bool(self.index.same_file(path)) or self.has_history(path)
 
     def count_use(self, paths: Sequence[str], message: str = "") -> None:
         """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged.

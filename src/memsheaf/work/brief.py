@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused, TextRefused
 from memsheaf.llm import Model
@@ -60,16 +60,14 @@ def compact(
     conversation: Sequence[TranscriptEntry | Message],
     budget: int = compaction.BUDGET_TOKENS,
     *,
-    trigger: str = "budget",
     notes: str = "",
     model: Model | str | None = None,
-    name: str = "",
-    approve: bool = False,
+    **options: Any,
 ) -> compaction.Compacted:
     """Make a conversation fit this many tokens; phase, blockers and decisions of the work are kept.
 
-    The session's notes serve as the summary, unless others are given. With `approve` a conversation that failed three
-    times in a row is tried again. Raises Refused, StoreFailed.
+    The session's notes serve as the summary, unless others are given. The options are those of `compaction.run`,
+    whose errors it raises.
     """
     work = find_current_work(layers)
     if not notes and work.session and not work.session.is_blank and not _is_shared(work.session.sheaf):
@@ -79,13 +77,11 @@ def compact(
         budget,
         state=layers.own.state,
         now=layers.clock(),
-        name=name,
         days=layers.settings.retention_days,
-        approve=approve,
         standing=_standing_lines(work),
-        trigger=trigger,
         notes=notes,
         model=load_metered_model(layers.settings, "compact", model),
+        **options,
     )
 
 

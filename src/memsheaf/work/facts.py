@@ -89,12 +89,17 @@ class Facts:
         sheaf = self._sheaf
         old = self.find(supersedes) if supersedes else None
         text = " ".join(fact.fact.split())
+
+        def is_taken(name: str) -> bool:
+            """Return True also for a file that is gone: its name stays that of the fact that was retired."""
+            return bool(sheaf.own.index.same_file(FACTS + name)) or sheaf.own.has_history(FACTS + name)
+
         return sheaf.write(
             fact.subject,
             cut_bytes(text, DESCRIPTION_LIMIT),
             fact.category,
             text,
-            path=FACTS + file_name(fact.category, fact.subject, lambda name: sheaf.own.is_taken(FACTS + name)),
+            path=FACTS + file_name(fact.category, fact.subject, is_taken),
             supersedes=(old.ref,) if old else (),
             citations=citations,
             reason=fact.reason,

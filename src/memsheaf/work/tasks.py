@@ -113,7 +113,7 @@ class Task:
 
     def files(self) -> list[str]:
         """Return the paths of the files beside TASK.md, but for events."""
-        return [path for path in self.sheaf.own.files("") if path != TASK_FILE]
+        return [path for path in [row.path for row in self.sheaf.list()] if path != TASK_FILE]
 
     def state(self) -> dict[str, object]:
         """Return all that a program needs to go on after a reset, ready for JSON."""
