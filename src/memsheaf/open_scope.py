@@ -37,7 +37,6 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
     LAYER_FILES,
-    FactRules,
     Gate,
     GateContext,
     Near,
@@ -45,10 +44,12 @@ from memsheaf.gates import (
     check_commit,
     check_text,
     citations_without_hashes,
+    find_retired,
     merge_memory,
     place_memory,
     refuse_duplicate,
     refuse_personal,
+    refuse_superseded,
     require_no_secret,
     set_origin,
 )
@@ -588,10 +589,10 @@ class OpenScope:
         if self.read_only:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
 
-    def require_person(self, by: str = "", memory: Memory | None = None, was: Memory | None = None) -> None:
-        """Raise ReviewRequired, with the memory that was to be written, when only people may change anything here."""
-        if self._is_for_people() and not self._is_person(by or self.by):
-            raise ReviewRequired(self.name, memory if memory and memory.state == "ok" else None, was)
+    def require_person(self) -> None:
+        """Raise ReviewRequired when only people may change anything here."""
+        if self._is_for_people() and not self._is_person(self.by):
+            raise ReviewRequired(self.name)
 
     def _is_for_people(self) -> bool:
         if self._is_reviewed:
@@ -628,11 +629,6 @@ class OpenScope:
                 if path != memory.path and other.trust != "confirmed" and alike(wanted, fact(other)) >= SAME:
                     return True
         return self.store.doubted(wanted, memory.path)
-
-    @property
-    def fact_rules(self) -> FactRules:
-        """The rules for the facts of this scope."""
-        return FactRules(self.find, self.facts, self.has_history)
 
     def facts(self) -> Sequence[Memory]:
         """Return the facts that are here now."""
@@ -695,13 +691,14 @@ class OpenScope:
         self.index.ready()
         if present := [file.was.path for file in files if file.was]:
             self.index.notice(present)
-        if any(is_fact(file.path) for file in files) and not rewriting and by != "import":
-            files = self.fact_rules.add_retired(files, by)
+        if not rewriting and by != "import":
+            retired = find_retired(files)
+            removed = map(self.read, sorted(retired - {file.path for file in files}))
+            files = [*files, *(WrittenFile(memory.path, None, memory) for memory in removed)]
+            context = context._replace(retired=retired)
         if not alone:
             self.refuse_twins(file.path for file in files if file.was is None)
-        check_commit(files, context)
-        only = files[0] if len(files) == 1 else WrittenFile("", None)
-        self.require_person(by, only.memory, only.was)
+        check_commit(files, context._replace(is_reviewed=self._is_for_people(), is_single=len(files) == 1))
         try:
             commit = self.store.commit([file.change for file in files], by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
@@ -729,6 +726,8 @@ class OpenScope:
             may_write_context=self.scope.layer == "agent" and self.settings.agent_context,
             near=lambda memory: self.find_near(memory) if near is None else near,
             read=self.read,
+            facts=self.facts,
+            had=self.has_history,
         )
 
     def record_trust(self, commit: Commit) -> None:
@@ -951,7 +950,7 @@ class OpenScope:
         data = find_version(trail(self.store, path), path, version)
         present = self.find(path)
         if present is None and is_fact(path):
-            self.fact_rules.refuse_superseded(self.parse(path, data), self.facts())
+            refuse_superseded(self.parse(path, data), self.facts())
         self._refuse_secrets_for_hub(path, data)
         file = WrittenFile(path, self.parse(path, data), present)
         was_here = Allow(secrets=True, anyway=True)
