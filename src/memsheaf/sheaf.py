@@ -988,14 +988,39 @@ class Consolidation:
         self._sheaf = sheaf
 
     def run(
-        self, model: Model | str | None = None, *, apply: bool = False, progress: Progress | None = None
+        self,
+        model: Model | str | None = None,
+        *,
+        apply: bool = False,
+        only_changed: bool = False,
+        progress: Progress | None = None,
     ) -> ConsolidationReport:
         """Merge what says the same, retire what is past; with `apply`, else only plan it.
 
+        With `only_changed`, memories that did not change since the last time are not looked at.
+
         Raises:
             Busy: another process is at it.
+            ModelFailed, BadSettings: the model cannot be used.
         """
-        return self._run(self._load_model(model), apply=apply, progress=progress)
+        from memsheaf.learn import consolidate
+        from memsheaf.learn.inbox import Inbox
+
+        sheaf, own = self._sheaf, self._sheaf.own
+        loaded = load_metered_model(sheaf.settings, "consolidate", model, clock=sheaf.clock)
+        with ExitStack() as stack:
+            if apply and own.replica:  # no other machine does the same
+                stack.enter_context(own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
+            return consolidate.run(
+                own,
+                state=own.state,
+                now=sheaf.clock(),
+                model=loaded,
+                apply=apply,
+                learned=Inbox(own.state).count_learned(),
+                changed_since=consolidate.load_last_run(own.state).at if only_changed else 0.0,
+                progress=progress,
+            )
 
     def run_if_due(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None
@@ -1005,15 +1030,12 @@ class Consolidation:
         gates = self.gates(planning=planning)
         if not all(gate.is_open for gate in gates):
             return gates, None
-        loaded: Model | None = None
-        notes: list[str] = []
         try:
-            loaded = self._load_model(model)
+            return gates, self.run(model, apply=True, only_changed=True, progress=progress)
         except (ModelFailed, BadSettings) as error:
-            notes.append(f"no model was asked: {error}")
-        report = self._run(loaded, apply=True, only_changed=True, progress=progress)
-        report.notes = notes + report.notes
-        return gates, report
+            report = self.run("none", apply=True, only_changed=True, progress=progress)
+            report.notes.insert(0, f"no model was asked: {error}")
+            return gates, report
 
     def gates(self, *, planning: bool = False) -> tuple[Gate, ...]:
         """Return what has to be so before memories are consolidated unasked, and whether it is."""
@@ -1032,30 +1054,6 @@ class Consolidation:
             logging=policy == "log",
             team=own.ledger is not None and sheaf.scope.layer == "team" and policy != "auto",
         )
-
-    def _load_model(self, model: Model | str | None) -> Model | None:
-        return load_metered_model(self._sheaf.settings, "consolidate", model, clock=self._sheaf.clock)
-
-    def _run(
-        self, model: Model | None, *, apply: bool, only_changed: bool = False, progress: Progress | None
-    ) -> ConsolidationReport:
-        from memsheaf.learn import consolidate
-        from memsheaf.learn.inbox import Inbox
-
-        own = self._sheaf.own
-        with ExitStack() as stack:
-            if apply and own.replica:  # no other machine does the same
-                stack.enter_context(own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
-            return consolidate.run(
-                own,
-                state=own.state,
-                now=self._sheaf.clock(),
-                model=model,
-                apply=apply,
-                learned=Inbox(own.state).count_learned(),
-                changed_since=consolidate.load_last_run(own.state).at if only_changed else 0.0,
-                progress=progress,
-            )
 
 
 def forget_together(
