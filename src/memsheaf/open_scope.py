@@ -101,33 +101,6 @@ class OpenScope:
     def __init__(
         self,
         scope: Scope,
-        store: FolderStore,
-        index: Index,
-        settings: Settings,
-        *,
-        by: str,
-        read_only: bool,
-        clock: Callable[[], float],
-        ledger: TrustLedger | None,
-        is_reviewed: bool = False,
-    ) -> None:
-        self.scope = scope
-        self.store = store
-        self.index = index
-        self.settings = settings
-        self.by = by
-        self.read_only = read_only
-        self.clock = clock
-        self._ledger = ledger
-        self._is_reviewed = is_reviewed
-        self._is_team = not store.checkout  # where others write, they are its members
-        self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._used_today: set[tuple[str, str]] = set()
-
-    @classmethod
-    def open(
-        cls,
-        scope: Scope,
         settings: Settings,
         *,
         cwd: str = "",
@@ -136,32 +109,31 @@ class OpenScope:
         embedder: Encoder | None = None,
         clock: Callable[[], float] = time.time,
         is_reviewed: bool = False,
-    ) -> OpenScope:
-        """Open the folder of a scope. A commit that a crash left half done is completed."""
-        store, ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
-        given = embedder
-
-        def load_embedder() -> Encoder | None:
-            if given is not None:
-                return given
-            return find_encoder(settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
-
-        is_by_words = embedder is None and settings.embedder == "none"
+        store: FolderStore | None = None,
+    ) -> None:
+        """Open the folder of a scope, or this `store`. A commit that a crash left half done is completed."""
+        self._ledger: TrustLedger | None = None
+        if store is None:
+            store, self._ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
+        load_embedder: Callable[[], Encoder | None] | None = None
+        if embedder is not None:
+            load_embedder = lambda: embedder  # noqa: E731
+        elif settings.embedder != "none":
+            load_embedder = partial(
+                find_encoder, settings.embedder, url=settings.embedder_url, key=settings.embedder_key
+            )
         database = database_for(store.root, settings.cache)
-        index = Index(
-            store, database, read_only=read_only, embedder=None if is_by_words else load_embedder, clock=clock
-        )
-        return cls(
-            scope,
-            store,
-            index,
-            settings,
-            by=by,
-            read_only=read_only,
-            clock=clock,
-            ledger=ledger,
-            is_reviewed=is_reviewed,
-        )
+        self.scope = scope
+        self.store = store
+        self.index = Index(store, database, read_only=read_only, embedder=load_embedder, clock=clock)
+        self.settings = settings
+        self.by = by
+        self.read_only = read_only
+        self.clock = clock
+        self._is_reviewed = is_reviewed
+        self._is_team = not store.checkout  # where others write, they are its members
+        self._prompt: tuple[tuple[object, ...], str] | None = None
+        self._used_today: set[tuple[str, str]] = set()
 
     def close(self, *, wait: bool = True) -> None:
         """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""

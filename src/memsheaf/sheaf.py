@@ -401,7 +401,7 @@ class Sheaf:
         with folders.lock:
             if root not in folders.by_root:
                 is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
-                opened = OpenScope.open(
+                opened = OpenScope(
                     scope,
                     self.settings,
                     cwd=self.cwd,
