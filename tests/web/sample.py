@@ -179,7 +179,7 @@ class _Writer:
         self.here = self.layers["tidewater"]
         self.others: dict[str, Sheaf] = {}
         self.stack = stack
-        self.tree = stack.enter_context(WorkingTree.open(str(place / PRESENT)))
+        self.tree = stack.enter_context(WorkingTree(str(place / PRESENT)))
         self.talks: dict[int, str] = {}
         self.events: list[tuple[int, float, Callable[[], object]]] = []
 

@@ -156,7 +156,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     site: Site, layers: Sheaf, open_page: OpenPage, tmp_path: Path
 ) -> None:
     (tmp_path / "work" / "app.py").write_text("one\n<script>window.__xss=1</script>\nthree\n")
-    with WorkingTree.open(str(tmp_path / "work")) as tree:
+    with WorkingTree(str(tmp_path / "work")) as tree:
         cited = str(make(tree, "app.py:2"))
     odd = "deep folder/50 & 'half' (ü) + 日本.md"
     layers.only("project").write(

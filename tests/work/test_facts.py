@@ -66,7 +66,7 @@ def facts(sheaf: Sheaf) -> Facts:
 def tree(tmp_path: Path) -> Iterator[WorkingTree]:
     (tmp_path / "work" / "src").mkdir(parents=True)
     (tmp_path / "work" / "src" / "serve.py").write_text("HOST = 'x'\nPORT = 8080\n\ndef serve():\n    pass\n")
-    with WorkingTree.open(str(tmp_path / "work")) as tree:
+    with WorkingTree(str(tmp_path / "work")) as tree:
         yield tree
 
 

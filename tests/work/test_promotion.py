@@ -44,7 +44,7 @@ def layers(layers: Sheaf, work: Path) -> Sheaf:
 
 @pytest.fixture
 def tree(work: Path) -> Iterator[WorkingTree]:
-    with WorkingTree.open(str(work)) as tree:
+    with WorkingTree(str(work)) as tree:
         yield tree
 
 

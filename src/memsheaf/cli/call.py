@@ -190,7 +190,7 @@ class Call:
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
-        return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
+        return WorkingTree(folder or around(here()), memories=memories, environment=self.environment)
 
     def announce(self, value: Mapping[str, object], *lines: str) -> None:
         """Tell that a server listens: as one line of JSON, or to a person."""
