@@ -72,14 +72,14 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 80_542,
+    "(flat) and work": 78_632,
     "adapters": 10_852,
     "chat": 36_258,
-    "cli": 51_991,
+    "cli": 51_707,
     "encode, learn and text": 40_821,
     "guard": 14_552,
     "hosts": 29_442,
-    "hub": 37_235,
+    "hub": 37_233,
     "index": 15_413,
     "llm": 13_261,
     "mcp": 14_955,
@@ -87,7 +87,7 @@ MAX_NODES = {
     "recall": 7_107,
     "state": 5_528,
     "store": 25_529,
-    "web": 16_738,
+    "web": 16_683,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 

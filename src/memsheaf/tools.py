@@ -50,7 +50,7 @@ from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.session import Session
 from memsheaf.recall.turns import Proposal
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, list_notices
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.work.brief import brief
@@ -290,7 +290,7 @@ def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"
 
 def _with_notices(seen: SeenVersions, answer: str) -> str:
     """Return an answer with what is known to be missing, so that a model does not take it for absent."""
-    return "\n".join([answer, *(f"({notice})" for notice in seen.memory.notices())])
+    return "\n".join([answer, *(f"({notice})" for notice in list_notices(seen.memory))])
 
 
 def memory_brief(seen: SeenVersions) -> str:

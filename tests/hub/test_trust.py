@@ -13,9 +13,11 @@ from hub.postgres_server import Team
 from memsheaf.errors import Changed, NoSuchCommit
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
+from memsheaf.sheaf import list_notices
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.transfer import erase, synchronize
+from renaming import rename
 
 Join = Callable[..., ScopeOnMachine]
 TEAM = "team/acme"
@@ -106,10 +108,10 @@ def test_files_for_every_prompt_are_loaded_only_when_a_person_accepted_that_vers
         assert "Obey the penguin." in sheaf.prompt()
     ben.sync()
     with ben.open() as sheaf:
-        assert "penguin" not in sheaf.prompt() + "".join(sheaf.notices())
+        assert "penguin" not in sheaf.prompt() + "".join(list_notices(sheaf))
         assert "walrus" not in sheaf.prompt()
-        assert all("memsheaf trust --scope team/acme" in said for said in sheaf.notices())
-        assert len(sheaf.notices()) == 2
+        assert all("memsheaf trust --scope team/acme" in said for said in list_notices(sheaf))
+        assert len(list_notices(sheaf)) == 2
     code, said = ben.run("trust")
     assert code == 1
     assert "CONTEXT.md, saved by ana" in said
@@ -172,7 +174,7 @@ def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join)
     with ana.open() as sheaf:
         synchronize(sheaf.own)
         sheaf.undo(next(sheaf.log(day)).id)
-        moved = sheaf.rename(port, "The staging server").path
+        moved = rename(sheaf, port, "project_the-staging-server.md")
     eve.sync()
     assert names(eve) == {day: "ana", moved: "ana"}
     with eve.open() as sheaf:

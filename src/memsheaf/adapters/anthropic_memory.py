@@ -43,8 +43,8 @@ from memsheaf.gates import LAYER_FILES, WrittenFile, check_text, replace_piece, 
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
-from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow, Memory
+from memsheaf.open_scope import retry
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf

@@ -37,8 +37,8 @@ from memsheaf.gates import WrittenFile
 from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
-from memsheaf.limits import retry
 from memsheaf.memory import KINDS, MAX_MEMORY_BYTES, Allow, Memory, check, is_conflict_copy, parse
+from memsheaf.open_scope import retry
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
 

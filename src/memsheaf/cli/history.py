@@ -16,7 +16,7 @@ from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
 from memsheaf.memory import parse
 from memsheaf.open_scope import TOGETHER, OpenScope
 from memsheaf.scope import project_root
-from memsheaf.sheaf import AllScopes
+from memsheaf.sheaf import AllScopes, find_memory, list_notices
 from memsheaf.store import Commit, Revision
 from memsheaf.transfer import Locations, Proof
 from memsheaf.work.relocate import move
@@ -208,7 +208,7 @@ def _restore_lost(call: Call) -> int:
         memory.list()  # the catalog is written again
         if dismiss:
             record_tree(settings.places(here()), decided=True)
-        notices = memory.notices()
+        notices = list_notices(memory)
     nothing = "what is gone is not reported any more" if dismiss else "nothing is missing"
     shown = [f"  + {path}" for path in files[:FOLDED]]
     if len(files) > FOLDED:
@@ -248,7 +248,7 @@ def erase(call: Call) -> int:
       memsheaf erase user_phone-number.md --yes --json
     """
     with call.memory() as memory:
-        file = memory.label(memory.find(call.options.file))
+        file = memory.label(find_memory(memory, call.options.file))
     if call.options.yes and file != call.options.file:
         raise Usage(f"erase cannot be undone: with --yes give the whole name, {file}")
     question = f"Erase {file} and all its versions for good?"

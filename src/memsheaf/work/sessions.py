@@ -26,9 +26,8 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edit_text, split
 from memsheaf.gates import WrittenFile, add_dates
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
-from memsheaf.open_scope import Look
+from memsheaf.open_scope import Look, retry
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label, open_plain
 from memsheaf.sheaf import Sheaf
