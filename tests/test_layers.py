@@ -72,21 +72,21 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 80_542,
-    "adapters": 10_852,
+    "(flat) and work": 80_477,
+    "adapters": 10_846,
     "chat": 36_258,
-    "cli": 51_991,
-    "encode, learn and text": 40_821,
+    "cli": 51_986,
+    "encode, learn and text": 40_816,
     "guard": 14_552,
     "hosts": 29_442,
-    "hub": 37_235,
+    "hub": 37_231,
     "index": 15_413,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
     "recall": 7_107,
     "state": 5_528,
-    "store": 25_529,
+    "store": 25_527,
     "web": 16_738,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

@@ -11,7 +11,6 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.errors import (
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
@@ -21,6 +20,7 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
     hinted,
+    refuse_fact_edit,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.paths import fold, is_fact
@@ -272,7 +272,7 @@ class FactRules:
         """Return the files of a commit with the removal of each fact that a new one supersedes.
 
         Raises:
-            CreateOnly, TextRefused, Exists: they break a rule.
+            ReadOnly, TextRefused, Exists: they break a rule.
         """
         new = [file.memory for file in files if file.memory and file.was is None and is_fact(file.path)]
         retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
@@ -289,7 +289,7 @@ class FactRules:
             else:
                 is_refused = content_of(file.memory) != content_of(file.was)
             if is_refused:
-                raise CreateOnly(file.was.ref)
+                refuse_fact_edit(file.was.ref)
         given = {file.path for file in files}
         replaced = filter(None, map(self._find, sorted(retired - given)))
         return [*files, *(WrittenFile(memory.path, None, memory) for memory in replaced)]
@@ -305,11 +305,11 @@ class FactRules:
             raise hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
 
     def _refuse_other_subject(self, memory: Memory) -> None:
-        """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
+        """Raise ReadOnly when a fact would retire one about something else, and no person says so."""
         for path in filter(is_fact, memory.supersedes):
             other = self._find(path)
             if other and words(other.name) != words(memory.name):
-                raise CreateOnly(other.ref)
+                refuse_fact_edit(other.ref)
 
     def refuse_superseded(self, memory: Memory, others: Iterable[Memory]) -> None:
         """Raise Exists when a fact that is gone would come back beside the one of the others in its place."""

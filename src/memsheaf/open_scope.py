@@ -23,7 +23,6 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
-    CreateOnly,
     Exists,
     HubRefused,
     MemsheafError,
@@ -31,9 +30,9 @@ from memsheaf.errors import (
     PathRefused,
     ReadOnly,
     Ref,
-    ReviewRequired,
     ScopeRefused,
     StoreFailed,
+    refuse_fact_edit,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
@@ -543,7 +542,7 @@ class OpenScope:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
 
         Raises:
-            NoSuchCommit: there is none, or several begin with that id.
+            NotInHistory: there is none, or several begin with that id.
         """
         if commit_id:
             commit = self.store.find(commit_id)
@@ -556,7 +555,7 @@ class OpenScope:
         return any(self.store.history(path))
 
     def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
-        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
+        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, NotInHistory."""
         self.index.look()
         path = self.spell(path)
         if older:
@@ -593,9 +592,13 @@ class OpenScope:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
 
     def require_person(self, by: str = "", memory: Memory | None = None, was: Memory | None = None) -> None:
-        """Raise ReviewRequired, with the memory that was to be written, when only people may change anything here."""
+        """Raise ReadOnly, with the memory that was to be written, when only people may change anything here."""
         if self._is_for_people() and not self._is_person(by or self.by):
-            raise ReviewRequired(self.name, memory if memory and memory.state == "ok" else None, was)
+            how = f"A person can, with `memsheaf edit`, `forget` or `undo` and `--scope {self.name}`."
+            error = ReadOnly(f"{self.name} is a team's memory, which only a person changes", hint=how)
+            error.scope, error.was = self.name, was
+            error.memory = memory if memory and memory.state == "ok" else None
+            raise error
 
     def _is_for_people(self) -> bool:
         if self._is_reviewed:
@@ -836,7 +839,7 @@ class OpenScope:
         Raises:
             NotFound, Changed.
             BadHeader: one cannot be understood, and only a person may remove it.
-            CreateOnly: one is a fact, which another one supersedes.
+            ReadOnly: one is a fact, which another one supersedes.
         """
         memories: dict[str, Memory] = {}
         for path, version in wanted:
@@ -845,7 +848,7 @@ class OpenScope:
                 raise NotFound(self.ref(path))
             self.refuse_unreadable(memory)
             if is_fact(memory.path) and self.by != "user":
-                raise CreateOnly(memory.ref)
+                refuse_fact_edit(memory.ref)
             if version and version != memory.version:
                 raise Changed(memory.ref)
             memories[memory.path] = memory
@@ -867,7 +870,7 @@ class OpenScope:
 
         Raises:
             NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
-            ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+            ScopeRefused: it is the same scope. ReadOnly: it is a fact, which belongs to its repository.
         """
         if self.root == target.root:
             raise ScopeRefused(f"the memories are in the scope {self.name} already")
@@ -880,7 +883,7 @@ class OpenScope:
         copies = []
         for memory in memories:
             if is_fact(memory.path):
-                raise CreateOnly(memory.ref)
+                refuse_fact_edit(memory.ref)
             target.check_gates(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
@@ -944,7 +947,7 @@ class OpenScope:
     # Taking back
 
     def undo(self, commit_id: str) -> Commit:
-        """Take a commit back. Raises NoSuchCommit, Changed, VersionGone."""
+        """Take a commit back. Raises NotInHistory, Changed."""
         self.require_writable()
         self.require_person()
         self.index.look()
@@ -960,7 +963,7 @@ class OpenScope:
         """Bring a memory back to an older version, whatever it is now.
 
         Raises:
-            VersionGone: the history no longer holds it.
+            NotInHistory: the history no longer holds it.
         """
         path = self.spell(path)
         data = find_version(trail(self.store, path), path, version)

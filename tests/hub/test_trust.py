@@ -10,7 +10,7 @@ import pytest
 from databases import change_history
 from hub.machines import ScopeOnMachine, replica_of
 from hub.postgres_server import Team
-from memsheaf.errors import Changed, NoSuchCommit
+from memsheaf.errors import Changed, NotInHistory
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.store import ABSENT, Commit, Revision, version_of
@@ -234,7 +234,7 @@ def test_git_cannot_tell_members_so_nobody_is_believed_to_be_oneself(tmp_path: P
         forged.push(FORGED)
     ana.sync()
     assert ana.trust() == {"x.md": "shared"}
-    with ana.open() as sheaf, pytest.raises(NoSuchCommit):
+    with ana.open() as sheaf, pytest.raises(NotInHistory):
         sheaf.undo()
 
 
@@ -271,7 +271,7 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
     assert ben.trust() == expected
     with ben.open() as sheaf:
         assert sheaf.undo()[0].revisions[0].path == mine
-        with pytest.raises(NoSuchCommit):
+        with pytest.raises(NotInHistory):
             sheaf.undo()  # that it joined is nothing to undo
 
 

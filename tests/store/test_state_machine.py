@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memsheaf.config import Settings
-from memsheaf.errors import Changed, NoSuchCommit, NotFound
+from memsheaf.errors import Changed, NotFound, NotInHistory
 from memsheaf.index.database import database_for
 from memsheaf.index.search import Index
 from memsheaf.open_scope import OpenScope
@@ -214,7 +214,7 @@ class Story(RuleBasedStateMachine):
         self.take_over_outside(expected)
         target = self.last_standing()
         if target is None:
-            with pytest.raises(NoSuchCommit):
+            with pytest.raises(NotInHistory):
                 self.sheaf.undo()
             return
         self.undo_it(target, "")

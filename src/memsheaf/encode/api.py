@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 from memsheaf.llm.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
@@ -77,16 +77,18 @@ class ServedEncoder:
     ) -> None:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
-            raise EmbedderFailed(f"there is no encoder {name!r}: a provider is one of {', '.join(PROVIDERS)}", _HINT)
+            others = f"auto, none, and provider:model with one of {', '.join(PROVIDERS)}"
+            hint = "`memsheaf config set embedder.name auto` takes the built-in one."
+            raise ModelFailed(f"there is no encoder {name!r}, only {others}", hint=hint)
         self._provider = PROVIDERS[kind]
         if not (url or self._provider.url):
-            raise EmbedderFailed(f"the encoder {name!r} needs an address", "Set its url, such as https://host/v1.")
+            raise ModelFailed(f"the encoder {name!r} needs an address", hint="Set its url, such as https://host/v1.")
         if key and not _VARIABLE.fullmatch(key):
-            raise EmbedderFailed("the key of an encoder is given as the name of an environment variable", _HINT)
+            raise ModelFailed("the key of an encoder is given as the name of an environment variable", hint=_HINT)
         try:
             self._place = parse_address(url or self._provider.url)
         except ValueError as error:
-            raise EmbedderFailed(f"the encoder {name!r} has no address that can be used: {error}", _HINT) from None
+            raise ModelFailed(f"the encoder {name!r} has no address that can be used: {error}", hint=_HINT) from None
         # A provider's own key is for its own address; whoever gives another one says which key goes there.
         self._variable = key or ("" if url else self._provider.key)
         self._name = f"{name} at {self._place}"
@@ -102,7 +104,7 @@ class ServedEncoder:
 
     @property
     def dimensions(self) -> int:
-        """Return how many numbers a vector has; the first answer tells. Raises EmbedderFailed."""
+        """Return how many numbers a vector has; the first answer tells. Raises ModelFailed."""
         if not self._dimensions:
             self.encode(["."])
         return self._dimensions
@@ -111,7 +113,7 @@ class ServedEncoder:
         """Return one row of length 1 for each text.
 
         Raises:
-            EmbedderFailed: there is no key, no answer in time, or none that can be used.
+            ModelFailed: there is no key, no answer in time, or none that can be used.
         """
         import numpy
 
@@ -163,7 +165,7 @@ class ServedEncoder:
             raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
         return key
 
-    def _refused(self, answer: HttpAnswer, key: str) -> EmbedderFailed:
+    def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
 
         def clean(text: str) -> str:
@@ -181,18 +183,18 @@ class ServedEncoder:
             problem += f" (the key is in the environment variable {self._variable})"
         return self._failed(problem)
 
-    def _unreached(self, error: Exception) -> EmbedderFailed:
+    def _unreached(self, error: Exception) -> ModelFailed:
         if isinstance(error, TimeoutError):
             return self._failed(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
             is_ollama = self._provider is PROVIDERS["ollama"]
-            hint = "Is it running? `ollama serve` starts it." if is_ollama else ""
+            hint = "Is it running? `ollama serve` starts it." if is_ollama else _HINT
             return self._failed("cannot be reached: nothing listens there", hint)
         reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
         return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, problem: str, hint: str = "") -> EmbedderFailed:
-        return EmbedderFailed(f"{self._name} {problem}", hint or _HINT)
+    def _failed(self, problem: str, hint: str = _HINT) -> ModelFailed:
+        return ModelFailed(f"{self._name} {problem}", hint=hint)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -24,7 +24,7 @@ from numpy import float32, int64
 from numpy.typing import NDArray
 
 from memsheaf.encode import Encoder
-from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
+from memsheaf.errors import Busy, MemsheafError, ModelFailed
 from memsheaf.index.database import (
     IS_EMBEDDABLE,
     Embedding,
@@ -212,7 +212,7 @@ class SemanticSearch:
         try:
             records = quantize(_encode(self._embedder, texts))
             return {text: record.tobytes() for text, record in zip(texts, records, strict=True)}
-        except EmbedderFailed:
+        except ModelFailed:
             _encode(self._embedder, [HARMLESS_TEXT])  # raises where it is the embedder that fails, and not a text
         if len(texts) == 1:
             return {}
@@ -233,33 +233,33 @@ class SemanticSearch:
 
 
 def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
-    """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
+    """Return the vectors of some texts. Raises ModelFailed, whatever else went wrong."""
     rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
     is_sound = rows.shape == (len(texts), embedder.dimensions)
     if not is_sound or not (numpy.linalg.norm(rows, axis=1) < MAX_VECTOR_LENGTH).all():
-        raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
+        raise ModelFailed(f"{embedder.identity} gave vectors of another size or length than it should")
     return rows
 
 
 def _translate(work: Callable[[], T]) -> T:
-    """Call an embedder, which may be anybody's and raise anything. Raises EmbedderFailed."""
+    """Call an embedder, which may be anybody's and raise anything. Raises ModelFailed."""
     try:
         return work()
-    except EmbedderFailed:
+    except ModelFailed:
         raise
     except Exception as error:  # noqa: BLE001 - see above
-        raise EmbedderFailed(_message(error)) from None
+        raise ModelFailed(_message(error)) from None
 
 
 def _in_time(embedder: Encoder, work: Callable[[], T]) -> T:
-    """Call an embedder, with a time-out if it is `remote`. Raises EmbedderFailed."""
+    """Call an embedder, with a time-out if it is `remote`. Raises ModelFailed."""
     if not getattr(embedder, "remote", False):
         return _translate(work)
     try:
         return within(QUESTION_SECONDS, lambda: _translate(work), name="memsheaf-question")
     except TimeUp:
         problem = f"the embedder gave no vector for the question within {QUESTION_SECONDS:g} seconds"
-        raise EmbedderFailed(problem) from None
+        raise ModelFailed(problem) from None
 
 
 def _message(error: Exception) -> str:
