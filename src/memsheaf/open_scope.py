@@ -118,7 +118,6 @@ class OpenScope:
         self._is_reviewed = is_reviewed
         self._is_team = not store.checkout  # where others write, they are its members
         self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._owners = browse.Owners()
         self._used_today: set[tuple[str, str]] = set()
 
     @classmethod
@@ -403,14 +402,12 @@ class OpenScope:
 
     def _catalog(self, max_bytes: int) -> Page:
         if ledger := self.ledger:
-            best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
-            if others:
-                lines, waiting = self.index.lines(best, self._find_newest())
-                marks = ", ".join("?" * len(theirs))
-                shared = self.mark(self.index.rows(f"path IN ({marks})", *theirs))
-                rows = sorted(shared, key=lambda row: theirs.index(row.path))
-                counts = owned, others, waiting
-                return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
+            newest = self._find_newest()
+            owners = self.index.query(lambda db: browse.divide(db, ledger, newest))
+            if owners.theirs:
+                marks = ", ".join("?" * len(owners.theirs))
+                rows = self.mark(self.index.rows(f"path IN ({marks})", *owners.theirs))
+                return apart(owners, rows, self.committers(rows), max_bytes, team=self._is_team)
         return self.index.catalog(max_bytes)
 
     def catalog_page(self, number: int = 1, *, kind: str = "") -> Page:
@@ -428,7 +425,7 @@ class OpenScope:
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Return which member saved the text of these files for the team, by path, as far as is known."""
         files = {(row.path, row.version) for row in rows}
-        return browse.find_members(self.index, self.store, files) if self._is_team else {}
+        return browse.find_members(self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """Return what a reader must know of a memory: outdated, unconfirmed, shared by whom, changed by others."""

@@ -877,10 +877,7 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
         error = ScopeRefused(f"{scope.scope} has no hub")
         raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
-    synced = _synchronize(scope, store, again=again)
-    if synced.pulled and scope.ledger:  # look up who saved it, so that no question waits for that
-        scope.committers(scope.index.rows("author IS NULL"))
-    return synced
+    return _synchronize(scope, store, again=again)
 
 
 def _synchronize(scope: OpenScope, store: Replica, *, again: bool = False) -> Synced:

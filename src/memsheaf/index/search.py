@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import LINE_COLUMNS, MAX_BYTES, Line, Page
+from memsheaf.index.catalog import MAX_BYTES, Page
 from memsheaf.index.database import (
     IN_MEMORY,
     LISTED,
     RANK_ORDER,
     ROW_COLUMNS,
     UNUSABLE,
-    WAITING,
     Embedding,
     Match,
     Row,
@@ -174,13 +173,6 @@ class Index:
         where, values = where_kind(kind)
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK_ORDER} LIMIT ? OFFSET ?"
         return [to_row(row) for row in self._select(sql, *values, limit, offset)]
-
-    def lines(self, paths: Sequence[str], outdated: Iterable[str]) -> tuple[list[Line], int]:
-        """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
-        marks = ", ".join("?" * len(paths))
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK_ORDER}"
-        values = "\n".join(("", *outdated, "")), *paths
-        return self.query(lambda db: (db.execute(sql, values).fetchall(), tally(db)[WAITING]))
 
     def total(self, kind: str = "") -> int:
         """Return how many the catalog may show, of one kind or of all."""

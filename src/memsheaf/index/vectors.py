@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import chain
 from math import inf
@@ -76,7 +76,6 @@ class SemanticSearch:
         self._clock = clock
         self._embedder: Encoder | None = None
         self._table: VectorTable | None = None
-        self._questions: dict[str, Floats] = {}
         self._off_until = 0.0
         self._problem = ""
         self._thread: threading.Thread | None = None
@@ -94,12 +93,7 @@ class SemanticSearch:
             knows = getattr(embedder, "knows", bool)
             if table is None or embedder is None or not (any(map(str.isalnum, text)) and knows(text)):
                 return None
-            question = self._questions.get(text)
-            if question is None:
-                question = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
-                if len(self._questions) >= MAX_CACHED_QUESTIONS:
-                    self._questions = {}
-                self._questions[text] = question
+            question = _encode_question(embedder, text)
             if makes_vectors():
                 until = time.monotonic() + SEARCH_SECONDS
                 self._catch_up(table, lambda: time.monotonic() >= until)
@@ -128,9 +122,9 @@ class SemanticSearch:
         done = 0
         name = ""
         with self._tolerant():
-            table = self._ready() or self._table
-            if table and self._embedder:
-                done = table.count(db)
+            self._ready()
+            if self._table and self._embedder:
+                done = self._table.count(db)
                 name = self._embedder.identity
         return Embedding(name, done, total, self._is_alive(), self._problem)
 
@@ -230,6 +224,13 @@ class SemanticSearch:
         except (MemsheafError, OSError) as error:
             self._problem = _message(error)
             self._off_until = self._clock() + PAUSE_SECONDS
+
+
+@lru_cache(MAX_CACHED_QUESTIONS)
+def _encode_question(embedder: Encoder, text: str) -> Floats:
+    """Return the vector of a question, which is asked of one scope after the other. Raises ModelFailed."""
+    vector: Floats = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+    return vector
 
 
 def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
@@ -375,11 +376,7 @@ class VectorTable:
 
     def nearest(self, cosines: Floats) -> list[int]:
         """Return the entries with the nearest passages, nearest first. `cosines` were just returned."""
-        if not len(cosines):
-            return []
-        take = min(MAX_PASSAGES * MAX_NEAREST, len(cosines))  # enough even if all are as long as can be
-        places = numpy.argpartition(cosines, len(cosines) - take)[len(cosines) - take :]
-        best = places[numpy.lexsort((places, -cosines[places]))]
+        best = numpy.argsort(-cosines, kind="stable")[: MAX_PASSAGES * MAX_NEAREST]  # enough if all are long
         return list(dict.fromkeys(self._entries[best].tolist()))[:MAX_NEAREST]
 
     def best_of(self, entries: Sequence[int], cosines: Floats) -> dict[int, float]:
@@ -392,9 +389,10 @@ class VectorTable:
 
     def _refresh(self, db: sqlite3.Connection) -> None:
         """Read the vectors that came since; if some are gone, all of them."""
-        if self._state == state_of(db):
+        state = state_of(db)
+        if self._state == state:
             return
-        self._state = state_of(db)
+        self._state = state
         sql = "SELECT id, entry, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
         rows = db.execute(sql, (self._embedder, self._last)).fetchall()
         if self._count + len(rows) != self.count(db):
@@ -404,16 +402,14 @@ class VectorTable:
             rows = db.execute(sql, (self._embedder, 0)).fetchall()
         if not rows:
             return
-        entries: list[int] = []
-        for _, entry, data in rows:
-            size, rest = divmod(len(data), self._records.itemsize)
-            if rest:
-                raise sqlite3.DatabaseError("a vector has not the length that it should have")
-            entries += [entry] * size
-        self._last = rows[-1][0]
+        ids, entries, texts = zip(*rows, strict=True)
+        sizes = [len(data) / self._records.itemsize for data in texts]
+        if not all(map(float.is_integer, sizes)):
+            raise sqlite3.DatabaseError("a vector has not the length that it should have")
+        self._last = ids[-1]
         self._count += len(rows)
-        records = numpy.frombuffer(b"".join(data for *_, data in rows), self._records.dtype)
-        self._entries = numpy.concatenate([self._entries, numpy.array(entries, int64)])
+        records = numpy.frombuffer(b"".join(texts), self._records.dtype)
+        self._entries = numpy.concatenate([self._entries, numpy.repeat(entries, numpy.array(sizes, int64))])
         self._records = numpy.concatenate([self._records, records])
 
 
