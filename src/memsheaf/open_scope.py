@@ -440,7 +440,7 @@ class OpenScope:
         has_changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = also, *stamps.values(), self.ledger and self.ledger.stamp
-        is_published = key[1] and self.index.publishes
+        is_published = key[1] and not self.index.publisher.is_foreign
         if has_changed or self._prompt is None or self._prompt[0] != key or not is_published:
             self._prompt = key, self.render_prompt(also=also)
         return self._prompt[1]

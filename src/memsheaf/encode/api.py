@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
+from memsheaf.llm.http import PAUSE, VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
 
@@ -31,7 +31,6 @@ MAX_MESSAGE_CHARS = 200
 MAX_PAUSE_SECONDS = 5.0
 
 _BUSY_STATUS = (429, 502, 503, 504)
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HOST = re.compile(r"https?://([\w.-]+)", re.A)
 _HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
@@ -83,7 +82,7 @@ class ServedEncoder:
         self._provider = PROVIDERS[kind]
         if not (url or self._provider.url):
             raise ModelFailed(f"the encoder {name!r} needs an address", hint="Set its url, such as https://host/v1.")
-        if key and not _VARIABLE.fullmatch(key):
+        if key and not VARIABLE_NAME.fullmatch(key):
             raise ModelFailed("the key of an encoder is given as the name of an environment variable", hint=_HINT)
         try:
             self._place = parse_address(url or self._provider.url)
@@ -136,7 +135,7 @@ class ServedEncoder:
     def _ask(self, body: bytes) -> bytes:
         """Return the answer to a question, with one more try where that may help."""
         for is_last in (False, True):
-            key = self._key()
+            key = read_key(self._name, self._variable, self._environment)
             headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
             if key:
                 headers["Authorization"] = f"Bearer {key}"
@@ -156,14 +155,6 @@ class ServedEncoder:
                 break
             self._sleep(wait)
         raise failure
-
-    def _key(self) -> str:
-        key = self._environment.get(self._variable, "").strip() if self._variable else ""
-        if self._variable and not key:
-            raise self._failed(f"needs a key, and the environment variable {self._variable} is not set")
-        if not re.fullmatch(r"[!-~]*", key):
-            raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
-        return key
 
     def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""

@@ -129,7 +129,8 @@ def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Iterable[str])
 def find_members(store: FolderStore, files: set[tuple[str, Version]]) -> dict[str, str]:
     """Return which member of a team saved these versions of files, by path, as far as the history has it."""
     members = {}
-    for (path, _), author in store.ask_history(lambda past: commit_authors(past, files), {}).items():
+    nobody: dict[tuple[str, Version], str] = {}
+    for (path, _), author in store.ask_history(lambda past: commit_authors(past, files), nobody).items():
         member = author and getattr(store, "member", "")  # maybe on another machine
         if author.startswith(OTHERS):
             member = author[1:]

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,6 +89,7 @@ class Index:
         self._semantic: SemanticSearch | None = None
         self._guard = threading.RLock()
         self._refresher = Refresher(store, read_only=read_only, clock=clock)
+        self.publisher = self._refresher.catalog
         self._looked_at = 0.0
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
@@ -128,16 +129,6 @@ class Index:
                 self._refresher.follow(self._connection(), commit, parsed)
             except (sqlite3.DatabaseError, StoreFailed, Busy):  # the commit stands; the next look heals the index
                 self._refresher.has_looked = False
-
-    @property
-    def publishes(self) -> bool:
-        """Return True if MEMORY.md is ours, as far as the last look saw."""
-        return not self._refresher.catalog.is_foreign
-
-    @property
-    def kept(self) -> Sequence[str]:
-        """Return the files that a foreign MEMORY.md was moved to since this was opened."""
-        return self._refresher.catalog.moved
 
     def ready(self) -> None:
         """Look once, if not yet done: answers about names need the whole folder."""
@@ -203,7 +194,7 @@ class Index:
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
-        return self.query(lambda db: self._refresher.catalog.page(db, max_bytes))
+        return self.query(lambda db: self.publisher.page(db, max_bytes))
 
     def search(self, query: str, limit: int, *, among: Collection[str] | None = None) -> list[Match]:
         """Return memories that hold words of the query or lie near it in meaning, best first.

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from math import inf
@@ -46,8 +46,6 @@ T = TypeVar("T")
 
 SEARCH_SECONDS = 1.0  # that a search spends on missing vectors
 BATCH_MEMORIES = 32  # memories that become findable at once
-MAX_WAITING_LISTED = 1_000  # memories without vectors that are asked for at once
-MAX_CACHED_QUESTIONS = 64
 QUESTION_SECONDS = 5.0  # that a search waits for the vector of its question
 PAUSE_SECONDS = 300.0  # until an embedder that failed is asked again
 STOP_SECONDS = 2.0  # to wait for the thread; it ends by itself after the batch it is at
@@ -55,6 +53,9 @@ MAX_VECTOR_LENGTH = 1.1  # of a vector that should have the length 1
 HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
 Progress = Callable[[int, int], None]
+
+_LATEST_QUESTION: dict[str, tuple[Encoder, Floats]] = {}
+"""The vector of the latest question in this process, and who made it."""
 
 
 class SemanticSearch:
@@ -177,18 +178,17 @@ class SemanticSearch:
 
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
         """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
-        waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
-        while waiting:
-            for start in range(0, len(waiting), BATCH_MEMORIES):
-                if is_over():
-                    return
-                vectors = self._embed(waiting[start : start + BATCH_MEMORIES])
-                self._query(partial(table.add, vectors=vectors))
-                if progress:
-                    progress(*self._query(lambda db: (table.count(db), count_memories(db))))
-            waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
-            if not waiting:
-                self._query(table.delete_others)
+        has_new_vectors = False
+        while waiting := self._query(lambda db: table.waiting(db, BATCH_MEMORIES)):
+            if is_over():
+                return
+            vectors = self._embed(waiting)
+            self._query(partial(table.add, vectors=vectors))
+            has_new_vectors = True
+            if progress:
+                progress(*self._query(lambda db: (table.count(db), count_memories(db))))
+        if has_new_vectors:
+            self._query(table.delete_others)
 
     def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
         """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""
@@ -226,11 +226,14 @@ class SemanticSearch:
             self._off_until = self._clock() + PAUSE_SECONDS
 
 
-@lru_cache(MAX_CACHED_QUESTIONS)
 def _encode_question(embedder: Encoder, text: str) -> Floats:
     """Return the vector of a question, which is asked of one scope after the other. Raises ModelFailed."""
-    vector: Floats = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
-    return vector
+    known = _LATEST_QUESTION.get(text)
+    if known is None or known[0] is not embedder:
+        known = embedder, _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+        _LATEST_QUESTION.clear()
+        _LATEST_QUESTION[text] = known
+    return known[1]
 
 
 def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
