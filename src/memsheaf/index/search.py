@@ -340,14 +340,13 @@ class Index:
             sql = "SELECT id FROM entry WHERE path = ?"
             entries = [entry for path in among for (entry,) in db.execute(sql, (path,))]
         total = sum(tally(db))
-        hits = {hit.row: hit for hit in rank_by_words(db, query, total=total, also=entries)}
-        if among is not None:
-            hits = {entry: hits[entry] for entry in entries if entry in hits}
+        ranked = rank_by_words(db, query, total=total, also=entries)
+        hits = {hit.row: hit for hit in ranked if among is None or hit.row in entries}
         cosines = near.cosines_of(list(hits)) if near else {}
-        used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         marks = ", ".join("?" * len(hits))
         sql = (
-            f"SELECT id, {used}, {ROW_COLUMNS} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+            f"SELECT id, ifnull(used.day, 0), {ROW_COLUMNS} FROM entry LEFT JOIN used USING (path)"
+            f" WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
         )
         matches = []
         for entry, day, *row in db.execute(sql, list(hits)):
