@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError, NotFound, VersionGone
+from memsheaf.errors import MemsheafError, NotFound, NotInHistory
 from memsheaf.learn.consolidate import expect, expectations
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase, take_in
@@ -91,7 +91,7 @@ def test_nothing_answers_for_an_erased_memory(sheaf: Sheaf) -> None:
     for ask in (lambda: sheaf.read(PATH), lambda: sheaf.own.blame(PATH), lambda: sheaf.own.diff(PATH)):
         with pytest.raises(NotFound):
             ask()
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(PATH, version)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from databases import contents
 from memsheaf.config import Settings
-from memsheaf.errors import Changed, Exists, MemsheafError, NoSuchCommit, NotFound, VersionGone
+from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotInHistory
 from memsheaf.open_scope import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
@@ -101,7 +101,7 @@ def test_undoing_again_goes_one_step_further_back(sheaf: Sheaf) -> None:
     assert sheaf.read(memory.path) == memory
     sheaf.undo()
     assert sheaf.list() == []
-    with pytest.raises(NoSuchCommit):
+    with pytest.raises(NotInHistory):
         sheaf.undo()
 
 
@@ -154,7 +154,7 @@ def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: She
 def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
     sheaf.write("First", "D", "user", "one")
 
-    with pytest.raises(NoSuchCommit):
+    with pytest.raises(NotInHistory):
         sheaf.undo(commit)
 
     assert len(sheaf.list()) == 1
@@ -206,7 +206,7 @@ def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf)
     first = sheaf.write("Editor", "D", "user", "vim")
     sheaf.revise(first.path, "vim", "helix")
 
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(first.path, version)
 
     assert sheaf.read(first.path).body == "helix\n"
@@ -216,7 +216,7 @@ def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> No
     first = sheaf.write("First", "D", "user", "one")
     other = sheaf.write("Other", "D", "user", "two")
 
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(first.path, other.version)
 
 
@@ -295,7 +295,7 @@ def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
 
     with pytest.raises(NotFound):
         sheaf.own.diff("user_unknown.md")
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.diff(memory.path, "0" * 64)
 
 
@@ -374,7 +374,7 @@ def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there
         with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
             sheaf.write(f"Other {later}", "D", "user", f"x {later}")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        with pytest.raises(VersionGone):
+        with pytest.raises(NotInHistory):
             sheaf.own.restore(first.path, first.version)
         assert sheaf.read(first.path).body == "helix\n"
         assert len(list(sheaf.log(first.path))) == 2, "the log itself stays"

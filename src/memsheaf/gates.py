@@ -11,16 +11,16 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.errors import (
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
     NoMatch,
     NotWorth,
+    ReadOnly,
     Refused,
-    ReviewRequired,
     SecretFound,
     TextRefused,
+    fact_edit_error,
     hinted,
 )
 from memsheaf.frontmatter import edit_text
@@ -224,11 +224,11 @@ def refuse_second_fact(file: WrittenFile, context: GateContext) -> MemsheafError
         return hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
     for other in map(context.read, filter(is_fact, memory.supersedes)):
         if words(other.name) != words(memory.name):
-            return CreateOnly(other.ref)
+            return fact_edit_error(other.ref)
     return None
 
 
-def refuse_edited_fact(file: WrittenFile, context: GateContext) -> CreateOnly | None:
+def refuse_edited_fact(file: WrittenFile, context: GateContext) -> ReadOnly | None:
     """Refuse to edit a fact; and to remove one, unless a person does it or another one supersedes it."""
     if context.retired is None or file.was is None or not is_fact(file.path):
         return None
@@ -236,15 +236,23 @@ def refuse_edited_fact(file: WrittenFile, context: GateContext) -> CreateOnly | 
         is_refused = not context.is_person and file.path not in context.retired
     else:
         is_refused = content_of(file.memory) != content_of(file.was)
-    return CreateOnly(file.was.ref) if is_refused else None
+    return fact_edit_error(file.was.ref) if is_refused else None
 
 
-def require_review(file: WrittenFile, context: GateContext) -> ReviewRequired | None:
+def require_review(file: WrittenFile, context: GateContext) -> ReadOnly | None:
     """Refuse a machine's change where only people change anything. One memory alone can be proposed to them."""
     if context.is_person or not context.is_reviewed:
         return None
     memory = file.memory if file.memory and file.memory.state == "ok" and context.is_single else None
-    return ReviewRequired(context.scope, memory, file.was)
+    return review_error(context.scope, memory, file.was)
+
+
+def review_error(scope: str, memory: Memory | None = None, was: Memory | None = None) -> ReadOnly:
+    """Return the refusal of a machine's change where people decide, with the memory that can be proposed to them."""
+    hint = f"A person can, with `memsheaf edit`, `forget` or `undo` and `--scope {scope}`."
+    error = ReadOnly(f"{scope} is a team's memory, which only a person changes", hint=hint)
+    error.scope, error.memory, error.was = scope, memory, was
+    return error
 
 
 GATES: Sequence[Gate] = (

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -22,7 +22,6 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
-    CreateOnly,
     Exists,
     HubRefused,
     MemsheafError,
@@ -30,9 +29,9 @@ from memsheaf.errors import (
     PathRefused,
     ReadOnly,
     Ref,
-    ReviewRequired,
     ScopeRefused,
     StoreFailed,
+    fact_edit_error,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
@@ -51,6 +50,7 @@ from memsheaf.gates import (
     refuse_personal,
     refuse_superseded,
     require_no_secret,
+    review_error,
     set_origin,
 )
 from memsheaf.guard import without_secrets
@@ -362,10 +362,6 @@ class OpenScope:
 
     # Prompt and catalog
 
-    @cached_property
-    def _owners(self) -> browse.Owners:
-        return browse.Owners()
-
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """Return one line a memory, within a budget: what MEMORY.md holds, with what others wrote apart."""
         self.index.look()
@@ -373,14 +369,12 @@ class OpenScope:
 
     def _catalog(self, max_bytes: int) -> Page:
         if ledger := self.ledger:
-            best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
-            if others:
-                lines, waiting = self.index.lines(best, self._find_newest())
-                marks = ", ".join("?" * len(theirs))
-                shared = self.mark(self.index.rows(f"path IN ({marks})", *theirs))
-                rows = sorted(shared, key=lambda row: theirs.index(row.path))
-                counts = owned, others, waiting
-                return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
+            newest = self._find_newest()
+            owners = self.index.query(lambda db: browse.divide(db, ledger, newest))
+            if owners.theirs:
+                marks = ", ".join("?" * len(owners.theirs))
+                rows = self.mark(self.index.rows(f"path IN ({marks})", *owners.theirs))
+                return apart(owners, rows, self.committers(rows), max_bytes, team=self._is_team)
         return self.index.catalog(max_bytes)
 
     def catalog_page(self, number: int = 1, *, kind: str = "") -> Page:
@@ -398,7 +392,7 @@ class OpenScope:
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Return which member saved the text of these files for the team, by path, as far as is known."""
         files = {(row.path, row.version) for row in rows}
-        return browse.find_members(self.index, self.store, files) if self._is_team else {}
+        return browse.find_members(self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """Return what a reader must know of a memory: outdated, unconfirmed, shared by whom, changed by others."""
@@ -413,7 +407,7 @@ class OpenScope:
         has_changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = also, *stamps.values(), self.ledger and self.ledger.stamp
-        is_published = key[1] and self.index.publishes
+        is_published = key[1] and not self.index.publisher.is_foreign
         if has_changed or self._prompt is None or self._prompt[0] != key or not is_published:
             self._prompt = key, self.render_prompt(also=also)
         return self._prompt[1]
@@ -512,7 +506,7 @@ class OpenScope:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
 
         Raises:
-            NoSuchCommit: there is none, or several begin with that id.
+            NotInHistory: there is none, or several begin with that id.
         """
         if commit_id:
             commit = self.store.find(commit_id)
@@ -525,7 +519,7 @@ class OpenScope:
         return any(self.store.history(path))
 
     def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
-        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
+        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, NotInHistory."""
         self.index.look()
         path = self.spell(path)
         if older:
@@ -562,9 +556,9 @@ class OpenScope:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
 
     def require_person(self) -> None:
-        """Raise ReviewRequired when only people may change anything here."""
+        """Raise ReadOnly when only people may change anything here."""
         if self._is_for_people() and not self._is_person(self.by):
-            raise ReviewRequired(self.name)
+            raise review_error(self.name)
 
     def _is_for_people(self) -> bool:
         if self._is_reviewed:
@@ -792,7 +786,7 @@ class OpenScope:
         Raises:
             NotFound, Changed.
             BadHeader: one cannot be understood, and only a person may remove it.
-            CreateOnly: one is a fact, which another one supersedes.
+            ReadOnly: one is a fact, which another one supersedes.
         """
         memories: dict[str, Memory] = {}
         for path, version in wanted:
@@ -801,7 +795,7 @@ class OpenScope:
                 raise NotFound(self.ref(path))
             self.refuse_unreadable(memory)
             if is_fact(memory.path) and self.by != "user":
-                raise CreateOnly(memory.ref)
+                raise fact_edit_error(memory.ref)
             if version and version != memory.version:
                 raise Changed(memory.ref)
             memories[memory.path] = memory
@@ -823,7 +817,7 @@ class OpenScope:
 
         Raises:
             NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
-            ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+            ScopeRefused: it is the same scope. ReadOnly: it is a fact, which belongs to its repository.
         """
         if self.root == target.root:
             raise ScopeRefused(f"the memories are in the scope {self.name} already")
@@ -836,7 +830,7 @@ class OpenScope:
         copies = []
         for memory in memories:
             if is_fact(memory.path):
-                raise CreateOnly(memory.ref)
+                raise fact_edit_error(memory.ref)
             target.check_gates(memory._replace(path=""), refuse_personal, refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
@@ -900,7 +894,7 @@ class OpenScope:
     # Taking back
 
     def undo(self, commit_id: str) -> Commit:
-        """Take a commit back. Raises NoSuchCommit, Changed, VersionGone."""
+        """Take a commit back. Raises NotInHistory, Changed."""
         self.require_writable()
         self.require_person()
         self.index.look()
@@ -916,7 +910,7 @@ class OpenScope:
         """Bring a memory back to an older version, whatever it is now.
 
         Raises:
-            VersionGone: the history no longer holds it.
+            NotInHistory: the history no longer holds it.
         """
         path = self.spell(path)
         data = find_version(trail(self.store, path), path, version)

@@ -33,15 +33,15 @@ from memsheaf.errors import (
     BadSettings,
     Busy,
     Changed,
-    CreateOnly,
     Exists,
     MemsheafError,
     ModelFailed,
-    NoSuchCommit,
     NotFound,
+    NotInHistory,
     PathRefused,
     Ref,
     ScopeRefused,
+    fact_edit_error,
     hinted,
 )
 from memsheaf.gates import (
@@ -783,7 +783,7 @@ class Sheaf:
         def store() -> Memory:
             memory, today = scope.read_for_change(path, expect), self.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
-                raise CreateOnly(memory.ref)
+                raise fact_edit_error(memory.ref)
             changed = update_memory(memory, change(memory, today), today)
             return self._store(scope, changed, why, was=memory, allow=allow)
 
@@ -836,7 +836,7 @@ class Sheaf:
         Raises:
             NotFound, Changed.
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
-            CreateOnly: it is a fact, which another one supersedes.
+            ReadOnly: it is a fact, which another one supersedes.
         """
         named = self._parse(where)
         scope, path = self._locate(named if isinstance(named, Ref) else Ref(self.home, named))
@@ -851,18 +851,17 @@ class Sheaf:
         its folder.
 
         Raises:
-            NoSuchCommit: there is none, or several begin with that id.
+            NotInHistory: there is no such commit, several begin with that id, or a text is past retention.
             Changed: a memory was changed again since.
-            VersionGone.
         """
         candidates = []
-        missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
+        missing = NotInHistory(f"several commits begin with {commit_id!r}")
         for scope in self.open_scopes():
             if not commit_id and scope.name in self.teams:
                 continue  # what others did there is theirs
             try:
                 candidates.append((scope.last_change(commit_id), scope))
-            except NoSuchCommit as error:
+            except NotInHistory as error:
                 missing = error
         if not candidates or (commit_id and len(candidates) > 1):
             raise missing
@@ -1082,7 +1081,7 @@ def undo_together(
     An undo of them can be undone in the same way, too. `others` may repeat scopes.
 
     Raises:
-        NoSuchCommit: there is none, or several begin with that id.
+        NotInHistory: there is none, or several begin with that id.
         Changed: a memory was changed again since.
     """
     commit = scope.last_change(commit_id)
@@ -1114,7 +1113,7 @@ def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
 def _origin(scope: OpenScope, commit: Commit) -> tuple[Commit, int]:
     """Return the commit that an undo, or an undo of that, goes back to."""
     times = 0
-    with suppress(NoSuchCommit):
+    with suppress(NotInHistory):
         while commit.undoes:
             commit, times = scope.last_change(commit.undoes), times + 1
     return commit, times

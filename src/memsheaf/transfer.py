@@ -28,18 +28,19 @@ from typing import IO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import (
-    CreateOnly,
     Exists,
     HubRefused,
     HubUnreachable,
     MemsheafError,
     NotFound,
     PathRefused,
+    ReadOnly,
     Refused,
     ScopeRefused,
     SecretFound,
     StoreFailed,
     TextRefused,
+    fact_edit_error,
     hinted,
 )
 from memsheaf.frontmatter import edit_text
@@ -622,12 +623,12 @@ class _RootImport:
                 if self.root and not self.root.startswith(LOGS_FOLDER) and self._keeper.scope.layer != "project":
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 self._take(member)
-            except (TextRefused, Exists, CreateOnly, PathRefused) as error:
+            except (TextRefused, Exists, ReadOnly, PathRefused) as error:
                 name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
                 self._done.refused.append((name, str(error)))
 
     def _take(self, member: Member) -> None:
-        """Plan the change that a file makes. Raises TextRefused, Exists, CreateOnly, PathRefused."""
+        """Plan the change that a file makes. Raises TextRefused, Exists, ReadOnly, PathRefused."""
         present = self._find(member.path)
         memory = self._mark(member, present)
         if present is None:
@@ -670,7 +671,7 @@ class _RootImport:
         if check_path(path) != check_path(present.path):
             raise Exists(present.path, f"{path!r} would be the same file on some systems")
         if is_fact(present.path) and content_of(memory) != content_of(present):
-            raise CreateOnly(present.path)
+            raise fact_edit_error(present.path)
 
     def carry_out(self, why: str) -> int:
         """Carry out the plan; return how many steps of the past came along."""
@@ -868,10 +869,7 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
         error = ScopeRefused(f"{scope.scope} has no hub")
         raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
-    synced = _synchronize(scope, store, again=again)
-    if synced.pulled and scope.ledger:  # look up who saved it, so that no question waits for that
-        scope.committers(scope.index.rows("author IS NULL"))
-    return synced
+    return _synchronize(scope, store, again=again)
 
 
 def _synchronize(scope: OpenScope, store: Replica, *, again: bool = False) -> Synced:

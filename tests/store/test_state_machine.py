@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memsheaf.config import Settings
-from memsheaf.errors import Changed, NoSuchCommit, NotFound
+from memsheaf.errors import Changed, NotFound, NotInHistory
 from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
 from memsheaf.sheaf import OpenFolders, Sheaf
@@ -201,7 +201,7 @@ class Story(RuleBasedStateMachine):
         self.take_over_outside(expected)
         target = self.last_standing()
         if target is None:
-            with pytest.raises(NoSuchCommit):
+            with pytest.raises(NotInHistory):
                 self.sheaf.undo()
             return
         self.undo_it(target, "")

@@ -349,11 +349,10 @@ def _write_file(item: StoredItem, fields: Mapping[str, str], body: str, before: 
         problem = "half of a surrogate pair"
     except BadHeader as error:
         problem = error.why
-    refused = TextRefused(f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}")
-    refused.hint = (
-        f"A value is JSON of less than {MAX_MEMORY_BYTES // 1024} KiB; namespace and key together have a few KiB."
+    raise TextRefused(
+        f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}",
+        hint=f"A value is JSON of less than {MAX_MEMORY_BYTES // 1024} KiB; its namespace and key have a few KiB.",
     )
-    raise refused
 
 
 def _to_json(value: object) -> str:

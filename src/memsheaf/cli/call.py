@@ -236,7 +236,7 @@ class Call:
                     from memsheaf.hosts.answer import spawn_apart
 
                     spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
-            for path in sheaf.index.kept:
+            for path in sheaf.index.publisher.moved:
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
                     f"is in {path} now; `memsheaf log --full {path}` has the id for `memsheaf undo`."

@@ -12,7 +12,7 @@ from memsheaf import transfer
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
+from memsheaf.errors import Changed, NotFound, NotInHistory, Ref, hinted
 from memsheaf.memory import parse
 from memsheaf.open_scope import TOGETHER, OpenScope
 from memsheaf.scope import project_root
@@ -125,7 +125,7 @@ def redo(call: Call) -> int:
     with call.memory() as memory:
         undos = [undo for scope in memory.open_scopes(lasting=True) for undo in _last_undo(scope)]
     if not undos:
-        raise hinted(NoSuchCommit("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
+        raise hinted(NotInHistory("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
     last = max(undos, key=lambda undo: undo.at)
     return _undo(call, last.id, "Done again", call.undo_hint())
 
@@ -136,7 +136,7 @@ def _last_undo(scope: OpenScope) -> Iterator[Commit]:
     for commit in scope.log():
         if not commit.undoes:
             return
-        with suppress(NoSuchCommit):
+        with suppress(NotInHistory):
             if scope.last_change(commit.undoes).undoes:
                 redone.add(commit.undoes)
                 continue
@@ -150,7 +150,7 @@ def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
             commits = memory.only(*memory.scopes(lasting=True)).undo(commit_id, others=everywhere)
-        except (Changed, NoSuchCommit) as error:
+        except (Changed, NotInHistory) as error:
             lost = [line for scope in memory.open_scopes(lasting=True) for line in scope.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from memsheaf.encode import built_in
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 TYPES = ("", "feedback", "user", "project", "reference")  # "" is not worth keeping
 MAX_CONTEXT_CHARS = 240  # of what was said before a sentence; as in training
@@ -90,7 +90,7 @@ def cosine(one: str, other: str) -> float:
     encoder = built_in()
     try:
         vectors = encoder.encode([one, other]) if encoder else None
-    except EmbedderFailed:
+    except ModelFailed:
         return 0.0
     return 0.0 if vectors is None else float(vectors[0] @ vectors[1])
 
@@ -124,7 +124,7 @@ def _ask(before: str, text: str) -> list[float]:
 
     try:
         scores = encoder.judge.run([encoder.judge.tokenize(before, text)], _OUTPUTS)[0]
-    except EmbedderFailed:
+    except ModelFailed:
         return []
     likely: list[float] = []
     for part in numpy.split(scores, _TASK_ENDS):

@@ -72,7 +72,7 @@ class LearningScopes(Protocol):
         """Return the commits of all scopes, newest first."""
 
     def undo(self, commit: str, /) -> object:
-        """Take a commit back. Raises NoSuchCommit, Changed."""
+        """Take a commit back. Raises NotInHistory, Changed."""
 
 
 def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collection[Ref] = ()) -> Proposal:

@@ -146,7 +146,7 @@ class DailyLog:
         """Undo what was logged last, as long as its page is as it was then; return the page.
 
         Raises:
-            NoSuchCommit: nothing is left to take back.
+            NotInHistory: nothing is left to take back.
             Changed: the page was changed since.
         """
         self._refuse_link()

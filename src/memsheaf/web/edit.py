@@ -131,7 +131,7 @@ def _show_form(
         insist = "secrets"
     elif isinstance(error, Duplicate | NotWorth):
         insist = "anyway"
-    other = error.path if isinstance(error, Exists | Duplicate) else ""
+    other = error.ref.path if isinstance(error, Exists | Duplicate) else ""
     key = page.key or given["to"] or page.scopes.choose(given["kind"], given["body"])
     return page.show(
         "edit.html",

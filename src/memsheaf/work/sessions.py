@@ -231,7 +231,7 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     try:
         notes = SessionNotes(layers.only(f"session/{layers.work.choose('session', id)}"))
     except NotFound as error:
-        raise hinted(NotFound(error.path, "no session is open"), "`memsheaf session start` begins one.") from None
+        raise hinted(NotFound(error.ref.path, "no session is open"), "`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
         raise hinted(error, hint) from None
