@@ -109,9 +109,10 @@ clean: ## remove what the other targets made
 .PHONY: tools
 tools:
 	@wanted=; command -v strace >/dev/null || wanted=strace; \
-	{ command -v chromium || command -v google-chrome; } >/dev/null || wanted="$$wanted chromium"; \
-	test -z "$$wanted" || { sudo=$$(command -v sudo || true); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends $$wanted; } || \
+	{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || \
+	  wanted="$$wanted chromium-headless-shell"; \
+	test -z "$$wanted" || { install="$$(command -v sudo) apt-get install -y -qq --no-install-recommends"; \
+	  $$(command -v sudo) apt-get update -qq && { $$install $$wanted || $$install strace chromium; }; } || \
 	  { echo "the tests need strace and chromium: install them and run this again" >&2; exit 1; }
 
 $(VENV)/bin/python:

@@ -40,7 +40,7 @@ def replayed(month: Month, folder: Path, model: Model | None = None) -> tuple[Re
     return result, judge(month, result.kept, result.was_held, result.rewrites)
 
 
-LENGTHS = pytest.mark.parametrize("conversations", [12, pytest.param(40, marks=pytest.mark.long)])
+LENGTHS = pytest.mark.parametrize("conversations", [5, pytest.param(40, marks=pytest.mark.long)])
 
 
 @FIRST
@@ -57,6 +57,7 @@ def test_by_rules_alone_nothing_forbidden_is_kept(month: Month, tmp_path: Path, 
     )
 
 
+@pytest.mark.long
 @SECOND
 def test_a_month_that_nothing_was_tuned_on_is_learned_as_well_as_the_documentation_says(
     month: Month, tmp_path: Path
@@ -73,7 +74,7 @@ def test_a_month_that_nothing_was_tuned_on_is_learned_as_well_as_the_documentati
 
 @FIRST
 def test_a_reader_that_believes_everything_cannot_confirm_what_was_planted(month: Month, tmp_path: Path) -> None:
-    _, score = replayed(month.first(6), tmp_path, Gullible())
+    _, score = replayed(month.first(4), tmp_path, Gullible())
 
     assert score.junk.share > 0.3
     assert score.unconfirmed > 0
