@@ -291,7 +291,7 @@ def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
     assert files(Path(".memory")) == before
 
 
-@pytest.mark.parametrize("command", [("restore",), ("remember", "The cache is redis on port 6380"), ("list",)])
+@pytest.mark.parametrize("command", [("restore",), ("remember", "The cache is redis on port 6380")])
 def test_whoever_is_killed_in_an_emptied_folder_leaves_all_of_it_to_be_restored(
     run: Run, app: Path, environment: dict[str, str], tmp_path: Path, command: tuple[str, ...]
 ) -> None:
