@@ -96,13 +96,3 @@ def test_to_a_team_it_goes_only_when_a_person_says_yes(run: Run, tree: Tree) -> 
     other = note(run, "Mocks: mock nothing in tests", "err")
     assert run("promote", other, "--to", "team/core", "--yes")[0] == 1
     assert run("promote", other, "--to", "team/core", "--yes", "--anyway", "all of us do")[0] == 0
-
-
-def test_a_secret_has_no_line(run: Run) -> None:
-    item = note(run, FRIDAY)
-
-    code, out, err = run("promote", item, "--reason", "password: Corr3ct-H0rse-Fake")
-
-    assert code == 1
-    assert "Corr3ct" not in out + err
-    assert err.endswith("It stays where it was noted.\n")

@@ -475,18 +475,6 @@ def test_a_project_with_nothing_but_a_task_or_a_diary_is_missed_whatever_is_done
     assert COMMAND not in run("list")[2]
 
 
-def test_a_diary_comes_back_with_the_memories(run: Run, app: Path) -> None:
-    run("diary", "We met the people of the harbour")
-    before = files(app / ".memory")
-    git("clean", "-fdxq")
-    run("diary")
-
-    assert "4 memories were removed with their folder" in run("list")[2]
-    run("restore")
-
-    assert files(app / ".memory") == before
-
-
 def test_no_command_reports_what_went_with_its_folder_as_absent(run: Run, app: Path) -> None:
     git("clean", "-fdxq")
     recall = ("recall", "How is the staging database called?")
