@@ -143,35 +143,6 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
 # texts
 
 
-SECRETS = [case for case in cases("secrets") if case["expect"] == "flag"]
-
-
-def test_no_secret_reaches_the_disk_or_comes_back(room: Room) -> None:
-    values = []
-    for case in SECRETS:
-        text = "".join(case["parts"])
-        value = "".join(case["parts"][number] for number in case["secret"])
-        values.append(value.encode())
-        plain = {"name": case["id"], "description": "d", "type": "user", "content": f"Note {case['id']}."}
-        for field in ("content", "name", "description", "filename"):
-            said = room.text("memory_write", **(plain | {field: text}))
-            assert value not in said, (case["id"], field)
-            if field == "content":
-                assert said.startswith("Error: "), case["id"]
-        said = room.text("memory_update", filename="user_kept.md", old_text="stays", new_text=text)
-        assert said.startswith("Error: ")
-        assert value not in said
-        said = room.text("memory_insert", filename="user_kept.md", line=0, text=text)
-        assert said.startswith("Error: ")
-        assert value not in said
-        for tool in (text[:60], "memory_read"):
-            room.ask("tools/call", {"name": tool, "arguments": {"filename": text}})
-    kept = [path for path in room.place.folder.rglob("*") if path.is_file()]
-    for path in kept:
-        held = path.read_bytes()
-        assert not [value for value in values if value in held], path
-
-
 def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
     for case in cases("injection"):
         text = case.get("payload")
