@@ -304,7 +304,7 @@ def test_two_processes_see_each_others_changes_and_journal_each_once(
     ]
 
 
-def test_many_writers_with_an_index_each_lose_nothing_and_agree_in_the_end(
+def test_writers_with_an_index_each_lose_nothing_and_agree_in_the_end(
     settings: Settings, tmp_path: Path
 ) -> None:
     start = (
