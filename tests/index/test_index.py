@@ -304,9 +304,7 @@ def test_two_processes_see_each_others_changes_and_journal_each_once(
     ]
 
 
-def test_writers_with_an_index_each_lose_nothing_and_agree_in_the_end(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_writers_with_an_index_each_lose_nothing_and_agree_in_the_end(settings: Settings, tmp_path: Path) -> None:
     start = (
         "import sys\nfrom memsheaf import Settings, Sheaf\n"
         "with Sheaf.open('user', settings=Settings(home=sys.argv[1], cache=sys.argv[2], embedder='none')) as sheaf:\n"
