@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from memsheaf.recall.turns import Message, Turn
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
-MONTHS = ("month", "month2")  # the second one is held out
+MONTHS = ("month", "month2", "month3", "month4")  # month2 is held out
 KINDS = ("user", "feedback", "project", "reference")
 JUNK = ("once", "chatter", "code", "quoted", "private", "planted", "secret")
 MINUTES = 4  # between two turns of a conversation

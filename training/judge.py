@@ -55,7 +55,33 @@ NEAR_MEMORIES = 2  # of the same world that each memory is paired with, for a te
 ENGLISH_FROM = 0.97  # share of ASCII characters: mpnet knows no other language
 PASSING_MESSAGES = "TGC"  # small talk, general questions, commands of the moment: nothing to keep
 FALSE_RATES = (0.005, 0.01, 0.03)
-PASSING_STEP = 8  # every so many-th passing sentence of a conversation is learned as no request
+PASSING_STEP = 3  # every so many-th passing sentence of a conversation is learned as no request
+GREETING_SHARE = 0.3  # of sentences without context that are learned behind a greeting, which says nothing of them
+GREETINGS = [
+    "Hi!",
+    "hi",
+    "Hello.",
+    "hello again",
+    "Hey,",
+    "Good morning!",
+    "morning",
+    "evening",
+    "Hi Claude,",
+    "ok so",
+    "right",
+    "Thanks!",
+    "Hallo!",
+    "moin",
+    "danke",
+    "Bonjour !",
+    "merci",
+    "¡Hola!",
+    "gracias",
+    "bom dia",
+    "你好",
+    "谢谢",
+    "こんにちは",
+]
 
 Array = NDArray[np.float32]
 
@@ -253,6 +279,8 @@ def read_rows(parts: Sequence[str], rng: random.Random) -> dict[str, list[Row]]:
                     labels["scopes"] = data.SCOPES.index(scope)
                 for _ in range(3 if is_conversation else 1):
                     context = line.context if rng.random() > NO_CONTEXT_SHARE else ""
+                    if not context and rng.random() < GREETING_SHARE:
+                        context = rng.choice(GREETINGS)
                     rows[path].append(Row(context, line.text, labels))
             if is_conversation:
                 for pair in data.pairs_within(path):

@@ -27,6 +27,7 @@ from memsheaf.guard.paths import fold, is_fact
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.memory import KINDS, Allow, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import ABSENT, Change, Version
+from memsheaf.text.requests import asks_to_forget
 from memsheaf.text.sentences import is_made_from, make_description, make_name
 from memsheaf.text.similarity import SAME, alike, fact, words
 
@@ -132,14 +133,6 @@ _EMPTY_TALK = (
 )
 
 
-_FORGET_REQUEST = (
-    r"(?i)\W*(?:(?:please|bitte|por favor),? )?(?:forget (?:that|the fact that|what i (?:said|told))"
-    r"|vergiss(?: bitte)?,? dass|oublie[zs]? que|olvida que|dimentica che|esque[çc]a que|zapomnij,? że"
-    r"|забудь,? что)\b|\W*请?忘[记掉](?:我|关于)"
-    r"|.*(?:こと|の)は?を?忘れて(?:ください|下さい|ね)?\W*$"
-)
-
-
 def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None:
     """Refuse a new text that says nothing, such as "ok" or "asdf", and a request to forget.
 
@@ -149,7 +142,7 @@ def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None
     memory = _judged_memory(file, context)
     if memory and not file.was and re.fullmatch(_EMPTY_TALK, _all_text(memory)):
         return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
-    if memory and re.match(_FORGET_REQUEST, memory.body):
+    if memory and asks_to_forget(memory.body):
         return hinted(NotWorth("it asks to forget"), "`memsheaf forget WORDS` deletes a memory.")
     return None
 

@@ -38,7 +38,7 @@ def test_a_message_asks_for_what_the_corpus_says() -> None:
 
 def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:
     for language in LANGUAGES:
-        requests = [one(example) for example in say("help", language).split("\n- ")[1:]]
+        requests = [one(example.partition("\n")[0]) for example in say("help", language).split("\n- ")[1:]]
         assert [(each.kind == "other", each.language) for each in requests] == [(False, language)] * 7
 
 

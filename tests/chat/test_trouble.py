@@ -99,8 +99,9 @@ def test_a_full_disk_in_the_middle_keeps_what_was_there(desk: Desk) -> None:
     chat(desk, "", messages=["Good morning to you", *["What do you know about tabs?"] * 9])
     before = kept(desk)
     [conversation] = Path(desk.environment["MEMSHEAF_STATE"]).glob("*/conversation-*.jsonl")
-    _, out, err = chat(desk, "", "--resume", messages=["Thank you " * 50], limit=conversation.stat().st_size + 40)
-    assert "cannot be written" in out, err
+    long_fact = f"Remember that invoices go out on the first working day{', as a signed PDF' * 20}."
+    _, out, err = chat(desk, "", "--resume", messages=[long_fact], limit=conversation.stat().st_size + 40)
+    assert "could not be changed" in out, err
     assert [line for line in err.splitlines() if "cannot" in line and conversation.name in line] == [
         f"this conversation cannot be kept: {conversation.name} in {str(conversation.parent)!r} cannot be written: "
         "File too large"

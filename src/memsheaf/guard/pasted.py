@@ -94,6 +94,10 @@ LINE_SHAPES = {
     "diff": r"diff --git |@@ |--- \S|\+\+\+ \S|index [0-9a-f]{7}",
     "stack trace": r"Traceback|\s+at \S+\(|\w+(?:\.\w+)*(?:Error|Exception)\b|Exception in|Caused by:"
     r"|\s*File \S+, line",
+    "address to agents": (
+        r"[^\n]*\b(?:notes?|notice|instructions?|attention|message)\W+(?:(?:to|for)\W+)?(?:all\W+|any\W+)?"
+        r"(?:(?:ai|llm|coding)\W+)?(?:agents?|assistants?|bots?|models?|llms?|ais?)\s*:"
+    ),
     "shell": r"[$%❯➜]\s|[\w.-]+@[\w.-]+[:~ ][^\n]{0,80}[$#]\s|>>>\s|In \[\d+\]:|PS [A-Z]:"
     rf"|[^\n]*<<[-~]?\s?['\"\\]?[\w{SHOWN}]+",
 }
@@ -346,7 +350,8 @@ def _introduces(clause: str, sentence: str, mark: str) -> bool:
     names_text = _names_text(clause)
     if mark == "\n":
         is_announced = clause.endswith((":", "：")) and not _any_case(_OWN_LABEL).fullmatch(sentence)
-        return not re.match(_BULLET_MARK, clause) and (is_announced or names_text)
+        is_shown = bool(_any_case(r"\b(?:look|see|guck|schau|regarde|mira)$").search(clause))
+        return not re.match(_BULLET_MARK, clause) and (is_announced or is_shown or names_text)
     if mark in "?？":
         return names_text or bool(_any_case(_POINTS_AT_TEXT).search(clause))
     if names_text and (mark not in ".!。！" or _any_case(rf"\b{_TEXT_NOUNS}\b").search(clause)):

@@ -259,9 +259,11 @@ def _telling_slug(name: str) -> str:
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
     telling = [piece for piece, _ in groupby(telling)]
+    is_cut = name.endswith("…") or slug("-".join(telling)) != "-".join(telling)
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, and "unless I …" the wrong thing.
         while len(telling) > 2 and (telling[-1].isdecimal() or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
-    return re.sub(_LOST_NEGATION, "", slug("-".join(telling) or name))
+    file_slug = slug("-".join(telling) or name)
+    return re.sub(_LOST_NEGATION, "", file_slug) if is_cut else file_slug

@@ -34,14 +34,15 @@ from memsheaf.text.sentences import (
 from memsheaf.text.similarity import SAME, alike, coverage
 from memsheaf.text.similarity import words as split_words
 
-REPLACE_FROM = 0.954  # likelihood from which a sentence is replaced
-KEEP_BELOW_FROM = 0.85  # that at least a part is obsolete, from which both become one memory
+REPLACE_FROM = 0.957  # likelihood from which a sentence is replaced
+KEEP_BELOW_FROM = 0.8  # that at least a part is obsolete, from which both become one memory
 LINK_FROM = 0.5  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
 MIN_PERSONAL = 0.1  # of what may replace a memory about the person; what is less is surely about the work
-MIN_NEAR_WITH_WORDS = 0.35  # cosine of a memory that may be corrected and shares words with a new fact
-MIN_NEAR = 0.5  # of one that shares none
+MIN_NEAR_IN_PART = 0.4  # of one of which a part stays true
+MIN_NEAR_WITH_WORDS = 0.33  # cosine of a memory that may be corrected and shares words with a new fact
+MIN_NEAR = 0.45  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
@@ -102,7 +103,8 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
             judged = _judge(current, proposal.content)
-            likely += [(old, judged)] if judged.any >= LINK_FROM else []
+            is_sure = judged.whole >= judged.part or near >= MIN_NEAR_IN_PART
+            likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
     for old, judged in likely[:1]:
@@ -165,19 +167,24 @@ def takes_back(new: Proposal, old: Proposal) -> bool:
 
 
 def _judge(old: str, new: str) -> Replacement:
-    """Return what the judge says, but for sentences that differ in a few words only, of which both may well be true.
+    """Return what the judge says, but for sentences that differ in so little that both may well be true.
 
-    In several numbers: it is another thing ("Bus 7: 8:10", "Bus 9: 9:20"). In one word that is no number: it may be
-    one more ("We use ruff", "We use mypy"), and the new sentence only names the other.
+    They have the same number of words. In several numbers: it is another thing ("Bus 7: 8:10", "Bus 9: 9:20"). In one
+    word, perhaps with its version: it may be one more ("We use ruff", "We use mypy"; "The shop uses Django 5", "The
+    shop uses Redis 7"), and the new sentence only names the other.
     """
     judged = judge_replacement(old, new)
     before, after = ([word.strip(".,;:!?") for word in text.casefold().split()] for text in (old, new))
-    differing = set(after) - set(before)
-    in_several = len(differing) > 1
-    are_numbers = all(re.search(r"\d", word) for word in differing)
-    if len(before) != len(after) or len(before) == 1 or in_several != are_numbers:
+    if len(before) != len(after) or len(before) == 1:
         return judged
-    return UNRELATED if are_numbers else Replacement(0.0, min(judged.any, LINK_FROM))
+    places = [place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    has_number = [bool(re.search(r"\d", after[place])) for place in places]
+    if len(places) > 1 and all(has_number):
+        return UNRELATED
+    has_version = has_number == [False, True] and places[1] == places[0] + 1
+    if has_number == [False] or has_version:
+        return Replacement(0.0, min(judged.any, LINK_FROM))
+    return judged
 
 
 def _without_marks(text: str) -> list[str]:

@@ -21,7 +21,14 @@ from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
 from memsheaf.text.dates import absolute
-from memsheaf.text.requests import SaveRequest, announces_list, asks_not_to_store, find_request, may_be_request
+from memsheaf.text.requests import (
+    SaveRequest,
+    announces_list,
+    asks_not_to_store,
+    asks_to_forget,
+    find_request,
+    may_be_request,
+)
 from memsheaf.text.sentences import (
     bullet_length,
     find_sentences,
@@ -30,16 +37,17 @@ from memsheaf.text.sentences import (
     leans_back,
     make_description,
     make_name,
+    without_opening,
 )
 from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN, spoken, without_quotations
 
-MIN_WORTH = 0.7  # probability from which a sentence is kept that nobody asked to keep
-MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
+MIN_WORTH = 0.88  # probability from which a sentence is kept that nobody asked to keep
+MIN_WORTH_IN_LONG_MESSAGE = 0.93  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
 MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
-MIN_ASKED = 0.8  # probability from which a sentence asks to remember something, although no pattern fits
-MIN_POINTING = 0.6  # that it points at another sentence, which is to be remembered
+MIN_ASKED = 0.84  # probability from which a sentence asks to remember something, although no pattern fits
+MIN_POINTING = 0.75  # that it points at another sentence, which is to be remembered
 MAX_LEAD_CHARS = 100  # of a request in front of its fact
 MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
@@ -57,6 +65,10 @@ _ONE_FACT = r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n"
 _POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
+)
+_NEGATION = (  # "no need to remember that" asks for nothing; "don't forget that" is among the patterns
+    r"(?i)\b(?:no|not|never|nothing|without|don['’]?t|needn['’]?t|nicht|kein\w*|nie|pas|jamais|ne|nunca|não|non|nie)\b"
+    r"|[不别没]|ない|なくて"
 )
 _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
 _STANDING_ORDER = (  # "from now on, …" lasts, whatever the judge thinks of the rest
@@ -131,8 +143,10 @@ def find_asked(sentence: str, before: str = "", spoken: str = "") -> SaveRequest
     request = find_request(spoken)
     if request and (request.points_back or request.start or not is_question(spoken[: request.end])):
         return request
+    if asks_to_forget(spoken):
+        return None
     judged = judge_sentence(without_quotations(sentence, spoken), before)
-    if judged.points >= MIN_POINTING:
+    if judged.points >= MIN_POINTING and not re.search(_NEGATION, spoken):
         return SaveRequest(0, len(sentence), points_back=True)
     if judged.asks < MIN_ASKED:
         return None
@@ -290,8 +304,9 @@ def _announces(sentence: Sentence, request: SaveRequest | None, *, is_first: boo
     """Return True if a sentence asks to remember what stands behind it."""
     if announces_list(sentence.spoken):
         return True
-    points = request is not None and request.points_back and not find_request(sentence.spoken)
-    return points and (is_first or sentence.text.endswith((":", "：")))
+    if request is None or not request.points_back or find_request(sentence.spoken):
+        return False
+    return may_be_request(sentence.spoken) and (is_first or sentence.text.endswith((":", "：")))
 
 
 def _goes_on(own: OwnWords, previous: Sentence, sentence: Sentence) -> bool:
@@ -333,14 +348,19 @@ def _is_wrapped(before: str, gap: str, following: str) -> bool:
 def _judge(passage: Passage, own: OwnWords, before: str) -> Judgement:
     """Return the verdict on the sentence of a passage that is most worth keeping, behind what was said before it."""
     verdicts = [
-        judge_sentence(without_quotations(each.text, each.spoken), _context(own, each, before))
+        judge_sentence(without_opening(without_quotations(each.text, each.spoken)), _context(own, each, before))
         for each in passage.sentences
     ]
     return max(verdicts, key=lambda verdict: verdict.worth)
 
 
 def _context(own: OwnWords, sentence: Sentence, before: str) -> str:
-    """Return what was said before a sentence: the agent's last line, and the message up to there."""
+    """Return what was said before a sentence: the agent's last line, and the message up to there.
+
+    An item of a list stands by itself.
+    """
+    if sentence.is_item:
+        return ""
     return f"{before}\n{own.text[: sentence.start]}".strip()[-MAX_CONTEXT_CHARS:]
 
 

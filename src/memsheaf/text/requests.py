@@ -92,6 +92,14 @@ _LIST_REQUEST = (
 )
 
 
+_FORGET_REQUEST = (
+    r"(?i)\W*(?:(?:please|bitte|por favor),? )?(?:forget (?:that|the fact that|what i (?:said|told))"
+    r"|vergiss(?: bitte)?,? dass|oublie[zs]? que|olvida que|dimentica che|esque[çc]a que|zapomnij,? że"
+    r"|забудь,? что)\b|\W*请?忘[记掉](?:我|关于)"
+    r"|.*(?:こと|の)は?を?忘れて(?:ください|下さい|ね)?\W*$"
+)
+
+
 class SaveRequest(NamedTuple):
     """A request to remember the part of a sentence from `start` to `end`, or the sentence before it."""
 
@@ -162,6 +170,15 @@ def announces_list(line: str) -> bool:
     (True, False)
     """
     return len(line) <= MAX_REQUEST_CHARS and bool(re.fullmatch(_LIST_REQUEST, line))
+
+
+def asks_to_forget(text: str) -> bool:
+    """Return True for a request to forget something that was said before.
+
+    >>> asks_to_forget("Forget that I live in Linz"), asks_to_forget("Forget the old API, v2 is the one to use")
+    (True, False)
+    """
+    return bool(re.match(_FORGET_REQUEST, text))
 
 
 @cache

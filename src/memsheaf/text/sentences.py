@@ -134,7 +134,8 @@ _ENDS = ((20, rf"{_PHRASE},.*"), (20, rf"{_PHRASE}[jlce].*"), (8, r"([^|]*w).*")
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
-    r"(?:oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|(?:no|oh|ah) wait|wait|no|yes"
+    r"(?:hi|hello|hey|hallo|moin|bonjour|salut|hola"
+    r"|oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|(?:no|oh|ah) wait|wait|no|yes"
     r"|actually|sorry"
     r"|nein|non|não|нет"
     r"|correction|one (?:more |other )?(?:thing|correction|note)|last one|another thing|quick note|while at it"
