@@ -642,7 +642,17 @@ def test_an_edit_in_the_moment_of_a_conflict_does_not_replace_the_hubs_text(tmp_
     for place, word in ((two, "green"), (one, "white")):
         (place.root / path).write_text(file.read_text().replace("black", word))
     assert two.run("hub", "sync", "user", scoped=False)[0] == 0
-    held = ["strace", "-f", "-qq", "-o", trace, "-P", one.root, "-e", "inject=renameat2:delay_enter=1000000:when=1"]
+    held = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        str(trace),
+        "-P",
+        str(one.root),
+        "-e",
+        "inject=renameat2:delay_enter=1000000:when=1",
+    ]
     command = [*held, sys.executable, "-m", "memsheaf", "hub", "sync", "user"]
     with subprocess.Popen(command, env=one.environment, cwd=one.work, stdout=PIPE, stderr=PIPE) as process:
         while not trace.exists() or "renameat2(" not in trace.read_text():

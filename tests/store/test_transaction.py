@@ -121,8 +121,17 @@ def test_a_file_that_is_saved_while_it_is_read_is_read_again(tmp_path: Path) -> 
     """The kernel holds the first read of another process until the file was saved."""
     root, trace = tmp_path / "root", tmp_path / "trace"
     FolderStore(str(root)).commit([Change("a.md", OLD, ABSENT)], by="user")
-    held = ["strace", "-qq", "-o", trace, "-P", root / "a.md", "-e", "inject=read:delay_exit=1000000:when=1"]
-    with subprocess.Popen([*held, sys.executable, "-c", READ, root], stdout=subprocess.PIPE) as process:
+    held = [
+        "strace",
+        "-qq",
+        "-o",
+        str(trace),
+        "-P",
+        str(root / "a.md"),
+        "-e",
+        "inject=read:delay_exit=1000000:when=1",
+    ]
+    with subprocess.Popen([*held, sys.executable, "-c", READ, str(root)], stdout=subprocess.PIPE) as process:
         while not trace.exists() or "read(" not in trace.read_text():
             assert process.poll() is None
             time.sleep(0.01)
