@@ -73,7 +73,7 @@ def open_tree(root: Path) -> Iterator[Open]:
     opened: list[WorkingTree] = []
 
     def open_tree(folder: Path = root, **options: object) -> WorkingTree:
-        opened.append(WorkingTree.open(str(folder), **options))  # type: ignore[arg-type]
+        opened.append(WorkingTree(str(folder), **options))  # type: ignore[arg-type]
         return opened[-1]
 
     yield open_tree

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError, NotFound, VersionGone
+from memsheaf.errors import MemsheafError, NotFound, NotInHistory
 from memsheaf.learn.consolidate import expect, expectations
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase, take_in
@@ -91,7 +91,7 @@ def test_nothing_answers_for_an_erased_memory(sheaf: Sheaf) -> None:
     for ask in (lambda: sheaf.read(PATH), lambda: sheaf.own.blame(PATH), lambda: sheaf.own.diff(PATH)):
         with pytest.raises(NotFound):
             ask()
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(PATH, version)
 
 
@@ -269,16 +269,16 @@ def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
     said = "My passport is in the blue drawer."
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
         talk = [Message("user", f"{said} {number}" + " x" * 900) for number in range(40)]
-        done = run(talk, 2_000, state=project.state, now=0.0)
+        done = run(talk, 2_000, state=project.own.state, now=0.0)
         assert done.spill
-        assert said.encode() in (project.state.read(done.spill.name) or b"")
+        assert said.encode() in (project.own.state.read(done.spill.name) or b"")
     with Sheaf.open("user", settings=settings) as user:
         path = user.write("Passport", "Where it is", "user", said).path
 
         assert erase(user.own, path).gone
 
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
-        assert said.encode() not in (project.state.read(done.spill.name) or b"")
+        assert said.encode() not in (project.own.state.read(done.spill.name) or b"")
 
 
 def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_written(
@@ -292,11 +292,11 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
     with Sheaf.open("user", settings=settings) as user:
         user.write("Other", "Something else", "user", "Tea is fine.")
         path = user.write("Boss", "Who it is", "user", said).path
-        expect(user.state, f"Who says: {said}", "user_other.md")
+        expect(user.own.state, f"Who says: {said}", "user_other.md")
 
         proof = erase(user.own, path)
 
-        assert expectations(user.state) == []
+        assert expectations(user.own.state) == []
     assert proof.gone
 
 

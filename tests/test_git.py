@@ -85,7 +85,7 @@ def test_journal_sessions_logs_and_catalog_are_not_committed_wherever_the_folder
     from memsheaf.learn.daily_log import DailyLog
     from memsheaf.recall.turns import Message, Turn
 
-    with DailyLog(sheaf.root, sheaf.state) as log:
+    with DailyLog(sheaf.root, sheaf.own.state) as log:
         assert log.append(Turn("c", (Message("user", "The parser is ported."),)), by="user")
     sheaf.forget("project_tabs.md")
 

@@ -9,7 +9,7 @@ import pytest
 
 from databases import contents
 from memsheaf.config import Settings
-from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, VersionGone
+from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotInHistory
 from memsheaf.open_scope import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
@@ -90,6 +90,55 @@ def test_forgetting_what_is_not_there_or_changed_since_is_refused(sheaf: Sheaf) 
     assert sheaf.read(memory.path).body == "helix\n"
 
 
+def test_undoing_again_goes_one_step_further_back(sheaf: Sheaf) -> None:
+    memory = sheaf.write("Editor", "D", "user", "vim")
+    sheaf.revise(memory.path, "vim", "helix")
+    sheaf.revise(memory.path, "helix", "emacs")
+
+    sheaf.undo()
+    assert sheaf.read(memory.path).body == "helix\n"
+    sheaf.undo()
+    assert sheaf.read(memory.path) == memory
+    sheaf.undo()
+    assert sheaf.list() == []
+    with pytest.raises(NotInHistory):
+        sheaf.undo()
+
+
+def test_an_undo_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
+    memory = sheaf.write("Editor", "D", "user", "vim")
+    after = sheaf.revise(memory.path, "vim", "helix")
+
+    taken_back = sheaf.undo()
+    sheaf.undo(taken_back[0].id)
+
+    assert sheaf.read(memory.path) == after
+
+
+def test_a_commit_in_the_middle_can_be_undone_when_nothing_touched_it_since(sheaf: Sheaf) -> None:
+    first = sheaf.write("First", "D", "user", "one")
+    sheaf.write("Second", "D", "user", "two")
+    target = next(sheaf.log(first.path))
+
+    sheaf.undo(target.id)
+
+    assert [row.name for row in sheaf.list()] == ["Second"]
+
+
+def test_undoing_what_was_changed_again_since_changes_nothing(sheaf: Sheaf) -> None:
+    first = sheaf.write("First", "D", "user", "one")
+    target = next(sheaf.log(first.path))
+    sheaf.revise(first.path, "one", "two")
+
+    with pytest.raises(Changed):
+        sheaf.undo(target.id)
+    write(sheaf, first.path, first.data.replace(b"one", b"three"))
+    with pytest.raises(Changed):
+        sheaf.undo(target.id)
+
+    assert sheaf.read(first.path).body == "three\n"
+
+
 def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: Sheaf) -> None:
     sheaf.put("Notes.md", PLAIN + "one\n")
     gone = sheaf.forget("Notes.md")
@@ -99,6 +148,34 @@ def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: She
         sheaf.undo(gone.id)
 
     assert [row.path for row in sheaf.list()] == ["notes.md"]
+
+
+@pytest.mark.parametrize("commit", ["nonsense", "zzz", "-1"])
+def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
+    sheaf.write("First", "D", "user", "one")
+
+    with pytest.raises(NotInHistory):
+        sheaf.undo(commit)
+
+    assert len(sheaf.list()) == 1
+
+
+def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
+    memory = sheaf.write("First", "D", "user", "one")
+    write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
+
+    sheaf.undo(next(sheaf.log(memory.path)).id)
+
+    assert sheaf.read(memory.path) == memory
+
+
+def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
+    memory = sheaf.write("First", "D", "user", "one")
+    os.unlink(os.path.join(sheaf.root, memory.path))
+
+    sheaf.undo(next(sheaf.log(memory.path)).id)
+
+    assert data_of(sheaf, memory.path) == memory.data
 
 
 def test_undo_takes_back_the_last_command_and_not_what_a_person_did_in_an_editor(sheaf: Sheaf) -> None:
@@ -129,7 +206,7 @@ def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf)
     first = sheaf.write("Editor", "D", "user", "vim")
     sheaf.revise(first.path, "vim", "helix")
 
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(first.path, version)
 
     assert sheaf.read(first.path).body == "helix\n"
@@ -139,7 +216,7 @@ def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> No
     first = sheaf.write("First", "D", "user", "one")
     other = sheaf.write("Other", "D", "user", "two")
 
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.restore(first.path, other.version)
 
 
@@ -209,7 +286,7 @@ def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
 
     with pytest.raises(NotFound):
         sheaf.own.diff("user_unknown.md")
-    with pytest.raises(VersionGone):
+    with pytest.raises(NotInHistory):
         sheaf.own.diff(memory.path, "0" * 64)
 
 
@@ -274,6 +351,24 @@ def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
         assert isinstance(caught.value, Exists) or caught.value.hint
 
     assert contents(sheaf.root) == before
+
+
+def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there_stays(
+    settings: Settings, clock: Clock
+) -> None:
+    clock.now = time.time()  # retention is seen to once a day of the file system's clock
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        first = sheaf.write("Editor", "D", "user", "vim")
+        sheaf.revise(first.path, "vim", "helix")
+    for later in (40 * DAY, 2 * DAY):
+        clock.now += later
+        with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+            sheaf.write(f"Other {later}", "D", "user", f"x {later}")
+    with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
+        with pytest.raises(NotInHistory):
+            sheaf.own.restore(first.path, first.version)
+        assert sheaf.read(first.path).body == "helix\n"
+        assert len(list(sheaf.log(first.path))) == 2, "the log itself stays"
 
 
 def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clock: Clock) -> None:

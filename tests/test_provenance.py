@@ -137,7 +137,7 @@ def test_the_mark_goes_when_a_person_confirms_or_changes_it(how: str, sheaf: She
     sheaf.by = "user"
 
     if how == "confirm":
-        sheaf.confirm(path)
+        sheaf.own.confirm([(path, "")])
     else:
         sheaf.revise(path, "Always", "Seldom")
 

@@ -166,7 +166,7 @@ def test_a_folder_inside_another_repository_with_a_broken_one_of_its_own_is_walk
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be read"):
-        WorkingTree.open(str(tmp_path / "nowhere"))
+        WorkingTree(str(tmp_path / "nowhere"))
 
 
 def test_a_hostile_path_is_neither_read_nor_there(root: Path, write: Write, open_tree: Open) -> None:

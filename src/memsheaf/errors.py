@@ -11,24 +11,21 @@
     │   │   ├── SecretFound    a text with a key, a token or a password in it
     │   │   ├── Duplicate      a text that says what another memory says already
     │   │   └── NotWorth       a text that says nothing, holds for the moment only, or can be looked up
-    │   ├── CreateOnly       a fact is never edited: another supersedes it
-    │   ├── ReadOnly         this sheaf was opened for reading
-    │   │   └── ReviewRequired   only a person changes a team's memory
+    │   ├── ReadOnly         a sheaf opened for reading, a fact, or a team's memory for all but people
     │   └── HubRefused       the hub does not let this member or this version of memsheaf do that
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
     ├── NoMatch            the text to replace is not there, or not as often as was said
-    ├── NoSuchCommit       the journal has no such commit, or nothing is left to undo
-    ├── VersionGone        the journal no longer holds that text
+    ├── NotInHistory       the history has no such commit or text, or nothing is left to undo
     ├── Busy               another process holds the lock
     ├── StoreFailed        the disk refused: full, failing, or not ours to write
     │   ├── HubUnreachable   the hub of a scope does not answer; reading goes on
     │   └── HubRestored      the hub lacks what it had: it was restored from an older backup
-    ├── ModelFailed        a language model gave no answer, or none that can be used
+    ├── ModelFailed        a language model or an encoder gave no answer, or none that can be used
     │   └── CapReached       to ask it would cost more than what was allowed
-    ├── EmbedderFailed     an embedder is not there, or gave no answer that can be used
     └── BadSettings        a configuration that cannot be used
 
-Each has a message that says what happened and a `hint` that says what to do next.
+Each has a message that says what happened, a `hint` that says what to do next, and in `ref` the memory it is about,
+if it is about one.
 """
 
 from __future__ import annotations
@@ -60,68 +57,61 @@ class Ref(NamedTuple):
 
 
 class MemsheafError(Exception):
-    """Something memsheaf promised cannot be kept, or was asked for wrongly."""
+    """Something memsheaf promised cannot be kept, or was asked for wrongly.
+
+    An error about a memory, or about another file of ours, which has no scope, has {} in its message where the name
+    of the file stands.
+    """
 
     hint = ""
+    ref = Ref("", "")
+
+    def __init__(self, message: str = "", *, about: Ref | str = "", hint: str = "") -> None:
+        self._message = message
+        if about:
+            self.ref = about if isinstance(about, Ref) else Ref("", about)
+        self.hint = hint or self.hint
+        super().__init__(self.message("project"))
 
     def message(self, home: str | None) -> str:
         """Return what happened, for a reader to whom files of the scope `home`, or of any, have bare names."""
-        return str(self)
+        if not self.ref.path:
+            return self._message
+        name = self.ref.path if home is None else self.ref.label(home)
+        return self._message.replace("{}", repr(name), 1)
 
 
 def hinted(error: Error, hint: str) -> Error:
-    """The error with a hint that fits better than its usual one."""
+    """Give an error a hint that fits better than its usual one, and return it."""
     error.hint = hint
     return error
 
 
-class FileError(MemsheafError):
-    """An error about one memory, `ref`, or about another file of ours, which has no scope.
-
-    The message has {} where the name of the file stands.
-    """
-
-    def __init__(self, where: Ref | str, message: str) -> None:
-        self.ref = where if isinstance(where, Ref) else Ref("", where)
-        self._message = message
-        super().__init__(self.message("project"))
-
-    def message(self, home: str | None) -> str:
-        """Return what happened, with the name under which a reader is shown the file."""
-        name = self.ref.path if home is None else self.ref.label(home)
-        return self._message.replace("{}", repr(name), 1)
-
-    @property
-    def path(self) -> str:
-        """The path of the file in its folder."""
-        return self.ref.path
-
-
-class NotFound(FileError):
+class NotFound(MemsheafError):
     """There is no memory at that path."""
 
     hint = "`memsheaf list` shows what exists."
 
     def __init__(self, where: Ref | str, why: str = "") -> None:
-        super().__init__(where, why or "no memory at {}")
+        super().__init__(why or "no memory at {}", about=where)
 
 
-class Exists(FileError):
+class Exists(MemsheafError):
     """Something exists already, and replacing it was not requested."""
 
     hint = "`memsheaf update` and `memsheaf edit` change it."
 
     def __init__(self, where: Ref | str, why: str = "") -> None:
-        super().__init__(where, f"{{}} exists already: {why}" if why else "{} exists already")
+        super().__init__(f"{{}} exists already: {why}" if why else "{} exists already", about=where)
 
 
-class Changed(FileError):
+class Changed(MemsheafError):
     """Someone wrote first. Nothing was written now."""
 
     hint = "Read the memory again and repeat the change on its present text."
 
     def __init__(self, where: Ref | str) -> None:
-        super().__init__(where, "{} is not at the version this change was made for")
+        super().__init__("{} is not at the version this change was made for", about=where)
 
 
 class Refused(MemsheafError):
@@ -162,14 +152,14 @@ class SecretFound(TextRefused):
         self.where = where
 
 
-class Duplicate(FileError, TextRefused):
+class Duplicate(TextRefused):
     """A text that says what another memory says already. Nothing was stored."""
 
     hint = "If it corrects that memory, change that one; if it says something else, say how it differs."
 
     def __init__(self, ref: Ref, likeness: float) -> None:
-        super().__init__(ref, f"{{}} says the same already ({likeness:.0%} of the words); nothing was stored")
-        self.likeness = likeness
+        message = f"{{}} says the same already ({likeness:.0%} of the words); nothing was stored"
+        super().__init__(message, about=ref)
 
 
 class NotWorth(TextRefused):
@@ -181,28 +171,25 @@ class NotWorth(TextRefused):
         super().__init__(f"this is not worth keeping: {why}; nothing was stored")
 
 
-class CreateOnly(FileError, Refused):
-    """A fact of the repository is never edited, nor removed by a machine. Nothing was changed."""
-
-    hint = "`memsheaf fact add ... --supersedes FILE` says what is true now, and retires the old one."
-
-    def __init__(self, where: Ref | str) -> None:
-        super().__init__(where, "{} is a fact: it is corrected by another that supersedes it, not edited")
-
-
 class ReadOnly(Refused):
-    """This sheaf was opened for reading only."""
+    """What may not be changed: a sheaf opened for reading; a fact, which is `ref`; a team's memory, by an agent.
+
+    The `memory` that an agent would save for the team `scope`, in place of what `was` there, can be proposed.
+    """
 
     hint = "Open it without read_only to change memories."
+    scope = ""
+    memory: object = None
+    was: object = None
 
 
-class ReviewRequired(ReadOnly):
-    """Only a person changes a team's memory. One `memory` that would replace what `was` there can be proposed."""
-
-    def __init__(self, scope: str, memory: object = None, was: object = None) -> None:
-        super().__init__(f"{scope} is a team's memory, which only a person changes")
-        self.hint = f"A person can, with `memsheaf edit`, `forget` or `undo` and `--scope {scope}`."
-        self.scope, self.memory, self.was = scope, memory, was
+def fact_edit_error(fact: Ref | str) -> ReadOnly:
+    """Return the refusal of a change: a fact of the repository is never edited, nor removed by a machine."""
+    return ReadOnly(
+        "{} is a fact: it is corrected by another that supersedes it, not edited",
+        about=fact,
+        hint="`memsheaf fact add ... --supersedes FILE` says what is true now, and retires the old one.",
+    )
 
 
 class HubRefused(Refused):
@@ -213,37 +200,31 @@ class HubRefused(Refused):
     hint = "`memsheaf hub status` shows your role and the versions."
 
 
-class BadHeader(FileError):
+class BadHeader(MemsheafError):
     """A file whose header we do not understand: readable as it is, never rewritten by a machine."""
 
     hint = "`memsheaf doctor` says what is wrong; `memsheaf edit` opens the file."
 
     def __init__(self, where: Ref | str, why: str) -> None:
-        super().__init__(where, f"{{}} has a header we cannot read: {why}")
+        super().__init__(f"{{}} has a header we cannot read: {why}", about=where)
         self.why = why
 
 
-class NoMatch(FileError):
+class NoMatch(MemsheafError):
     """The text to replace is not in the memory, or not as often as the caller said: at these lines."""
 
     hint = "Read the memory and copy the text exactly, with what is around it; or say how often it occurs."
 
     def __init__(self, where: Ref | str, lines: Sequence[int] = ()) -> None:
         at = f", at lines {', '.join(map(str, lines))}" if lines else ""
-        super().__init__(where, f"the text to replace occurs {len(lines)} times in {{}}{at}")
+        super().__init__(f"the text to replace occurs {len(lines)} times in {{}}{at}", about=where)
         self.lines = tuple(lines)
 
 
-class NoSuchCommit(MemsheafError):
-    """The journal has no such commit, or nothing is left to undo."""
+class NotInHistory(MemsheafError):
+    """The history has no such commit or text: it never was, its retention passed, or it was erased."""
 
-    hint = "`memsheaf log --full` shows the commits."
-
-
-class VersionGone(MemsheafError):
-    """The journal no longer holds that text: retention passed, or it was erased."""
-
-    hint = "`memsheaf log --full PATH` shows which versions are still there."
+    hint = "`memsheaf log --full` shows the commits, and with a PATH which of its versions are still there."
 
 
 class Busy(MemsheafError):
@@ -274,7 +255,7 @@ class HubRestored(StoreFailed):
 
 
 class ModelFailed(MemsheafError):
-    """A language model gave no answer in time, or none that can be used."""
+    """A language model or an encoder is not there, gave no answer in time, or none that can be used."""
 
     hint = "Nothing was lost: what needs no model went on without it."
 
@@ -283,16 +264,6 @@ class CapReached(ModelFailed):
     """To ask the model would cost more than what was allowed. It was not asked."""
 
     hint = "`memsheaf cost` shows what was spent; the caps are in the settings, under [spend]."
-
-
-class EmbedderFailed(MemsheafError):
-    """An embedder that was asked for is not there, is not the one we know, or gave no answer that can be used."""
-
-    hint = "`pip install --force-reinstall memsheaf` repairs it; until then, memories are found by their words."
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint or self.hint
 
 
 class BadSettings(MemsheafError):

@@ -11,15 +11,16 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.errors import (
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
     NoMatch,
     NotWorth,
+    ReadOnly,
     Refused,
     SecretFound,
     TextRefused,
+    fact_edit_error,
     hinted,
 )
 from memsheaf.frontmatter import edit_text
@@ -34,14 +35,10 @@ from memsheaf.text.similarity import SAME, alike, fact, words
 LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
 CONTEXT = "CONTEXT.md"  # stands in every system prompt
 Near = Sequence[tuple[str, Version]]  # memories that may say the same, likely ones first
-Find = Callable[[str], Memory | None]
 
 
 class WrittenFile(NamedTuple):
-    """One file of a commit: the memory after it and the one before, each None where there is none.
-
-    Where that one was at another path, it moves.
-    """
+    """One file of a commit: the memory after it and the one before, each None where there is none."""
 
     path: str
     memory: Memory | None
@@ -51,9 +48,7 @@ class WrittenFile(NamedTuple):
     def change(self) -> Change:
         """The change that the store makes, provided that the memory before is still there."""
         data = self.memory.data if self.memory else None
-        if self.was is None:
-            return Change(self.path, data, ABSENT)
-        return Change(self.path, data, self.was.version, self.was.path if self.was.path != self.path else "")
+        return Change(self.path, data, self.was.version if self.was else ABSENT)
 
 
 def written_file(memory: Memory, replaced: Memory | None) -> WrittenFile:
@@ -65,7 +60,9 @@ class GateContext(NamedTuple):
     """The circumstances of a commit.
 
     `is_asked` is true where a person, or learning on their behalf, decided that a text is worth keeping. `near` finds
-    the memories that may say the same as a text, `read` gives one of them.
+    the memories that may say the same as a text, `read` gives one of them, `facts` those that are facts, and `had`
+    tells whether a path has a history. `retired` are the facts that the new ones of a commit supersede, None where
+    facts come in as they are. `is_reviewed` where only people change anything; `is_single` for a commit of one file.
     """
 
     scope: str
@@ -76,9 +73,14 @@ class GateContext(NamedTuple):
     may_write_context: bool
     near: Callable[[Memory], Near]
     read: Callable[[str], Memory]
+    facts: Callable[[], Sequence[Memory]]
+    had: Callable[[str], bool]
+    retired: Collection[str] | None = None
+    is_reviewed: bool = False
+    is_single: bool = False
 
 
-Gate = Callable[[WrittenFile, GateContext], Refused | None]
+Gate = Callable[[WrittenFile, GateContext], MemsheafError | None]
 
 
 def check_commit(files: Sequence[WrittenFile], context: GateContext, gates: Sequence[Gate] = ()) -> None:
@@ -180,14 +182,96 @@ def refuse_duplicate(file: WrittenFile, context: GateContext) -> Refused | None:
     return None
 
 
+def refuse_incomplete_fact(file: WrittenFile, context: GateContext) -> TextRefused | None:
+    """Refuse a new fact that lacks what shows it to be true."""
+    memory = _new_fact(file, context)
+    if memory is None:
+        return None
+    from memsheaf.guard.citations import parse as parse_place
+
+    places = filter(None, map(parse_place, memory.citations))
+    missing = []
+    if not any(place.first or place.symbol for place in places):
+        missing.append("a cited place")
+    if not memory.reason:
+        missing.append("a reason")
+    if memory.state != "ok" or not memory.has_known_type:
+        missing.append("a header with name, description and type")
+    if not missing:
+        return None
+    return hinted(
+        TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}"),
+        "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
+    )
+
+
+def refuse_second_fact(file: WrittenFile, context: GateContext) -> MemsheafError | None:
+    """Refuse a second fact on one subject.
+
+    A machine may not take the place of one that was retired either, nor retire one about something else.
+    """
+    memory = _new_fact(file, context)
+    if memory is None:
+        return None
+    for other in context.facts():
+        if other.path not in (memory.path, *(context.retired or ())) and words(other.name) == words(memory.name):
+            hint = f"`memsheaf fact supersede {other.path} FACT --reason TEXT` says what is true now."
+            return hinted(Exists(other.ref, "it is a fact on the same subject"), hint)
+    if context.is_person:
+        return None
+    if context.had(memory.path):
+        hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
+        return hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
+    for other in map(context.read, filter(is_fact, memory.supersedes)):
+        if words(other.name) != words(memory.name):
+            return fact_edit_error(other.ref)
+    return None
+
+
+def refuse_edited_fact(file: WrittenFile, context: GateContext) -> ReadOnly | None:
+    """Refuse to edit a fact; and to remove one, unless a person does it or another one supersedes it."""
+    if context.retired is None or file.was is None or not is_fact(file.path):
+        return None
+    if file.memory is None:
+        is_refused = not context.is_person and file.path not in context.retired
+    else:
+        is_refused = content_of(file.memory) != content_of(file.was)
+    return fact_edit_error(file.was.ref) if is_refused else None
+
+
+def require_review(file: WrittenFile, context: GateContext) -> ReadOnly | None:
+    """Refuse a machine's change where only people change anything. One memory alone can be proposed to them."""
+    if context.is_person or not context.is_reviewed:
+        return None
+    memory = file.memory if file.memory and file.memory.state == "ok" and context.is_single else None
+    return review_error(context.scope, memory, file.was)
+
+
+def review_error(scope: str, memory: Memory | None = None, was: Memory | None = None) -> ReadOnly:
+    """Return the refusal of a machine's change where people decide, with the memory that can be proposed to them."""
+    hint = f"A person can, with `memsheaf edit`, `forget` or `undo` and `--scope {scope}`."
+    error = ReadOnly(f"{scope} is a team's memory, which only a person changes", hint=hint)
+    error.scope, error.memory, error.was = scope, memory, was
+    return error
+
+
 GATES: Sequence[Gate] = (
+    refuse_incomplete_fact,
+    refuse_second_fact,
+    refuse_edited_fact,
     refuse_context,
     refuse_secret,
     refuse_unworthy,
     refuse_empty_talk,
     refuse_personal,
     refuse_duplicate,
+    require_review,
 )
+
+
+def _new_fact(file: WrittenFile, context: GateContext) -> Memory | None:
+    is_new = context.retired is not None and file.was is None and is_fact(file.path)
+    return file.memory if is_new else None
 
 
 def _judged_memory(file: WrittenFile, context: GateContext) -> Memory | None:
@@ -250,69 +334,24 @@ def _describe_place(texts: Mapping[str, str], position: int) -> str:
     return "it"
 
 
-class FactRules:
-    """Rules for facts: each cites its evidence, is never edited, and is retired only by one that supersedes it.
+# Facts: each cites its evidence, is never edited, and is retired only by one that supersedes it
 
-    `find` gives a memory as it is now, `facts` those that are here, `had` tells whether a path has a history.
-    """
 
-    def __init__(self, find: Find, facts: Callable[[], Iterable[Memory]], had: Callable[[str], bool]) -> None:
-        self._find = find
-        self._facts = facts
-        self._had = had
+def find_retired(files: Sequence[WrittenFile]) -> set[str]:
+    """Return the facts that the new ones of a commit supersede."""
+    new = [file.memory for file in files if file.memory and file.was is None and is_fact(file.path)]
+    return {path for memory in new for path in memory.supersedes if is_fact(path)}
 
-    def add_retired(self, files: Sequence[WrittenFile], by: str) -> list[WrittenFile]:
-        """Return the files of a commit with the removal of each fact that a new one supersedes.
 
-        Raises:
-            CreateOnly, TextRefused, Exists: they break a rule.
-        """
-        new = [file.memory for file in files if file.memory and file.was is None and is_fact(file.path)]
-        retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
-        for memory in new:
-            _refuse_incomplete(memory)
-            self._refuse_twin(memory, retired, by)
-            if by != "user":
-                self._refuse_other_subject(memory)
-        for file in files:
-            if file.was is None or not is_fact(file.path):
-                continue
-            if file.memory is None:
-                is_refused = by != "user" and file.path not in retired
-            else:
-                is_refused = content_of(file.memory) != content_of(file.was)
-            if is_refused:
-                raise CreateOnly(file.was.ref)
-        given = {file.path for file in files}
-        replaced = filter(None, map(self._find, sorted(retired - given)))
-        return [*files, *(WrittenFile(memory.path, None, memory) for memory in replaced)]
-
-    def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
-        """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
-        for other in self._facts():
-            if other.path not in (memory.path, *retired) and words(other.name) == words(memory.name):
-                hint = f"`memsheaf fact supersede {other.path} FACT --reason TEXT` says what is true now."
-                raise hinted(Exists(other.ref, "it is a fact on the same subject"), hint)
-        if by != "user" and self._had(memory.path):
-            hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-            raise hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
-
-    def _refuse_other_subject(self, memory: Memory) -> None:
-        """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
-        for path in filter(is_fact, memory.supersedes):
-            other = self._find(path)
-            if other and words(other.name) != words(memory.name):
-                raise CreateOnly(other.ref)
-
-    def refuse_superseded(self, memory: Memory, others: Iterable[Memory]) -> None:
-        """Raise Exists when a fact that is gone would come back beside the one of the others in its place."""
-        for other in others:
-            has_subject = other.path != memory.path and words(other.name) == words(memory.name)
-            if memory.path in other.supersedes or has_subject:
-                raise hinted(
-                    Exists(other.ref, f"it stands in the place of {memory.path!r}"),
-                    "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
-                )
+def refuse_superseded(memory: Memory, others: Iterable[Memory]) -> None:
+    """Raise Exists when a fact that is gone would come back beside the one of the others in its place."""
+    for other in others:
+        has_subject = other.path != memory.path and words(other.name) == words(memory.name)
+        if memory.path in other.supersedes or has_subject:
+            raise hinted(
+                Exists(other.ref, f"it stands in the place of {memory.path!r}"),
+                "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
+            )
 
 
 def citations_without_hashes(memory: Memory) -> Iterator[str]:
@@ -327,25 +366,6 @@ def citations_without_hashes(memory: Memory) -> Iterator[str]:
 def content_of(memory: Memory) -> tuple[object, ...]:
     """Return the content of a fact, without its source and trust."""
     return memory.name, memory.description, memory.type, memory.citations, memory.reason, memory.body, memory.expires
-
-
-def _refuse_incomplete(memory: Memory) -> None:
-    """Raise TextRefused for a new fact that lacks what shows it to be true."""
-    from memsheaf.guard.citations import parse as parse_place
-
-    places = filter(None, map(parse_place, memory.citations))
-    missing = []
-    if not any(place.first or place.symbol for place in places):
-        missing.append("a cited place")
-    if not memory.reason:
-        missing.append("a reason")
-    if memory.state != "ok" or not memory.has_known_type:
-        missing.append("a header with name, description and type")
-    if missing:
-        raise hinted(
-            TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}"),
-            "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
-        )
 
 
 # The text that a change makes, and what a file may hold

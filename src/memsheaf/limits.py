@@ -1,10 +1,8 @@
-"""Limits on what models may cost and on how long a call may take, and the retry of a lost race."""
+"""Limits on what models may cost and on how long a call may take."""
 
 import threading
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
-
-from memsheaf.errors import Busy, Changed
 
 T = TypeVar("T")
 
@@ -52,23 +50,3 @@ def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
     if not done:
         raise TimeUp
     return done[0]
-
-
-def retry(
-    work: Callable[[], T],
-    *,
-    busy: str,
-    times: int = 100,
-    meanwhile: Callable[[], object] = lambda: None,
-) -> T:
-    """Repeat a read-modify-write while concurrent writes come first. `meanwhile` is called in between.
-
-    Raises:
-        Busy: others were faster every time. `busy` says what they changed.
-    """
-    for _ in range(times):
-        try:
-            return work()
-        except Changed:
-            meanwhile()
-    raise Busy(busy)

@@ -13,9 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memsheaf import gates
 from memsheaf.config import Settings
 from memsheaf.encode import Encoder, find_encoder
 from memsheaf.encode.judge import guess_scope
@@ -23,7 +22,6 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
-    CreateOnly,
     Exists,
     HubRefused,
     MemsheafError,
@@ -31,22 +29,28 @@ from memsheaf.errors import (
     PathRefused,
     ReadOnly,
     Ref,
-    ReviewRequired,
     ScopeRefused,
     StoreFailed,
+    fact_edit_error,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
     LAYER_FILES,
-    FactRules,
     Gate,
     GateContext,
     Near,
     WrittenFile,
+    check_commit,
     check_text,
     citations_without_hashes,
+    find_retired,
     merge_memory,
     place_memory,
+    refuse_duplicate,
+    refuse_personal,
+    refuse_superseded,
+    require_no_secret,
+    review_error,
     set_origin,
 )
 from memsheaf.guard import without_secrets
@@ -56,13 +60,12 @@ from memsheaf.index.browse import EVERYTHING, Filter, RowCounts
 from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.search import Index
-from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, outdated_by, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
-from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
+from memsheaf.store import ABSENT, HISTORY, HUB, Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, find_version, read_summaries, trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
@@ -81,10 +84,10 @@ MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
 MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
-MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 
 
+T = TypeVar("T")
 Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
 Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
@@ -98,34 +101,6 @@ class OpenScope:
     def __init__(
         self,
         scope: Scope,
-        store: FolderStore,
-        index: Index,
-        settings: Settings,
-        *,
-        by: str,
-        read_only: bool,
-        clock: Callable[[], float],
-        ledger: TrustLedger | None,
-        is_reviewed: bool = False,
-    ) -> None:
-        self.scope = scope
-        self.store = store
-        self.index = index
-        self.settings = settings
-        self.by = by
-        self.read_only = read_only
-        self.clock = clock
-        self._ledger = ledger
-        self._is_reviewed = is_reviewed
-        self._is_team = not store.checkout  # where others write, they are its members
-        self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._owners = browse.Owners()
-        self._used_today: set[tuple[str, str]] = set()
-
-    @classmethod
-    def open(
-        cls,
-        scope: Scope,
         settings: Settings,
         *,
         cwd: str = "",
@@ -134,32 +109,31 @@ class OpenScope:
         embedder: Encoder | None = None,
         clock: Callable[[], float] = time.time,
         is_reviewed: bool = False,
-    ) -> OpenScope:
-        """Open the folder of a scope. A commit that a crash left half done is completed."""
-        store, ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
-        given = embedder
-
-        def load_embedder() -> Encoder | None:
-            if given is not None:
-                return given
-            return find_encoder(settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
-
-        is_by_words = embedder is None and settings.embedder == "none"
+        store: FolderStore | None = None,
+    ) -> None:
+        """Open the folder of a scope, or this `store`. A commit that a crash left half done is completed."""
+        self._ledger: TrustLedger | None = None
+        if store is None:
+            store, self._ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
+        load_embedder: Callable[[], Encoder | None] | None = None
+        if embedder is not None:
+            load_embedder = lambda: embedder  # noqa: E731
+        elif settings.embedder != "none":
+            load_embedder = partial(
+                find_encoder, settings.embedder, url=settings.embedder_url, key=settings.embedder_key
+            )
         database = database_for(store.root, settings.cache)
-        index = Index(
-            store, database, read_only=read_only, embedder=None if is_by_words else load_embedder, clock=clock
-        )
-        return cls(
-            scope,
-            store,
-            index,
-            settings,
-            by=by,
-            read_only=read_only,
-            clock=clock,
-            ledger=ledger,
-            is_reviewed=is_reviewed,
-        )
+        self.scope = scope
+        self.store = store
+        self.index = Index(store, database, read_only=read_only, embedder=load_embedder, clock=clock)
+        self.settings = settings
+        self.by = by
+        self.read_only = read_only
+        self.clock = clock
+        self._is_reviewed = is_reviewed
+        self._is_team = not store.checkout  # where others write, they are its members
+        self._prompt: tuple[tuple[object, ...], str] | None = None
+        self._used_today: set[tuple[str, str]] = set()
 
     def close(self, *, wait: bool = True) -> None:
         """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""
@@ -346,18 +320,9 @@ class OpenScope:
         rows = self.mark([match.row for match in matches])
         return [match._replace(row=row) for match, row in zip(matches, rows, strict=True)]
 
-    def files(self, folder: str) -> Sequence[str]:
-        """Return the Markdown files below a folder, without opening the index."""
-        entries = (entry for entry in self.store.scan() if entry.path.startswith(folder) and not entry.problem)
-        return sorted(entry.path for entry in entries if entry.path.endswith(".md"))
-
     def modified(self, paths: Iterable[str]) -> dict[str, float | None]:
         """Return when each file was last changed, in seconds; None for one that is not there."""
         return {path: stamp and stamp[0] / 1e9 for path, stamp in self.store.stamps(paths).items()}
-
-    def is_taken(self, path: str) -> bool:
-        """Return True if a file has this name, or had it as far as the history goes back."""
-        return bool(self.index.same_file(path)) or self.has_history(path)
 
     def count_use(self, paths: Sequence[str], message: str = "") -> None:
         """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged.
@@ -404,14 +369,12 @@ class OpenScope:
 
     def _catalog(self, max_bytes: int) -> Page:
         if ledger := self.ledger:
-            best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
-            if others:
-                lines, waiting = self.index.lines(best, self._find_newest())
-                marks = ", ".join("?" * len(theirs))
-                shared = self.mark(self.index.rows(f"path IN ({marks})", *theirs))
-                rows = sorted(shared, key=lambda row: theirs.index(row.path))
-                counts = owned, others, waiting
-                return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
+            newest = self._find_newest()
+            owners = self.index.query(lambda db: browse.divide(db, ledger, newest))
+            if owners.theirs:
+                marks = ", ".join("?" * len(owners.theirs))
+                rows = self.mark(self.index.rows(f"path IN ({marks})", *owners.theirs))
+                return apart(owners, rows, self.committers(rows), max_bytes, team=self._is_team)
         return self.index.catalog(max_bytes)
 
     def catalog_page(self, number: int = 1, *, kind: str = "") -> Page:
@@ -429,7 +392,7 @@ class OpenScope:
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Return which member saved the text of these files for the team, by path, as far as is known."""
         files = {(row.path, row.version) for row in rows}
-        return browse.find_members(self.index, self.store, files) if self._is_team else {}
+        return browse.find_members(self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """Return what a reader must know of a memory: outdated, unconfirmed, shared by whom, changed by others."""
@@ -444,7 +407,7 @@ class OpenScope:
         has_changed = self.index.look()
         stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
         key = also, *stamps.values(), self.ledger and self.ledger.stamp
-        is_published = key[1] and self.index.publishes
+        is_published = key[1] and not self.index.publisher.is_foreign
         if has_changed or self._prompt is None or self._prompt[0] != key or not is_published:
             self._prompt = key, self.render_prompt(also=also)
         return self._prompt[1]
@@ -543,7 +506,7 @@ class OpenScope:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
 
         Raises:
-            NoSuchCommit: there is none, or several begin with that id.
+            NotInHistory: there is none, or several begin with that id.
         """
         if commit_id:
             commit = self.store.find(commit_id)
@@ -556,7 +519,7 @@ class OpenScope:
         return any(self.store.history(path))
 
     def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
-        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
+        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, NotInHistory."""
         self.index.look()
         path = self.spell(path)
         if older:
@@ -592,10 +555,10 @@ class OpenScope:
         if self.read_only:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
 
-    def require_person(self, by: str = "", memory: Memory | None = None, was: Memory | None = None) -> None:
-        """Raise ReviewRequired, with the memory that was to be written, when only people may change anything here."""
-        if self._is_for_people() and not self._is_person(by or self.by):
-            raise ReviewRequired(self.name, memory if memory and memory.state == "ok" else None, was)
+    def require_person(self) -> None:
+        """Raise ReadOnly when only people may change anything here."""
+        if self._is_for_people() and not self._is_person(self.by):
+            raise review_error(self.name)
 
     def _is_for_people(self) -> bool:
         if self._is_reviewed:
@@ -621,7 +584,7 @@ class OpenScope:
     ) -> None:
         """Raise what these gates, or all, would refuse a change with; what somebody `asked` to keep need not last."""
         context = self._gate_context(by)._replace(is_asked=asked)
-        gates.check_commit([WrittenFile(memory.path, memory, was)], context, chosen)
+        check_commit([WrittenFile(memory.path, memory, was)], context, chosen)
 
     def doubts(self, memory: Memory, near: Near | None = None) -> bool:
         """Return True if what it says stands here shared or unconfirmed, or was so when it was removed."""
@@ -633,13 +596,9 @@ class OpenScope:
                     return True
         return self.store.doubted(wanted, memory.path)
 
-    @property
-    def fact_rules(self) -> FactRules:
-        """The rules for the facts of this scope."""
-        return FactRules(self.find, self.facts, self.has_history)
-
     def facts(self) -> Sequence[Memory]:
         """Return the facts that are here now."""
+        self.index.look()
         facts = []
         for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
             with suppress(MemsheafError):
@@ -698,17 +657,16 @@ class OpenScope:
         self.index.ready()
         if present := [file.was.path for file in files if file.was]:
             self.index.notice(present)
-        if any(is_fact(file.path) for file in files) and not rewriting and by != "import":
-            files = self.fact_rules.add_retired(files, by)
+        if not rewriting and by != "import":
+            retired = find_retired(files)
+            removed = map(self.read, sorted(retired - {file.path for file in files}))
+            files = [*files, *(WrittenFile(memory.path, None, memory) for memory in removed)]
+            context = context._replace(retired=retired)
         if not alone:
             self.refuse_twins(file.path for file in files if file.was is None)
-        gates.check_commit(files, context)
-        only = files[0] if len(files) == 1 else WrittenFile("", None)
-        self.require_person(by, only.memory, only.was)
-        changes = [file.change for file in files]
-        every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
+        check_commit(files, context._replace(is_reviewed=self._is_for_people(), is_single=len(files) == 1))
         try:
-            commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
+            commit = self.store.commit([file.change for file in files], by=by, why=why)._replace(scope=self.name)
         except (StoreFailed, HubRefused) as error:  # a move has another scope, too
             error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
             raise
@@ -734,16 +692,8 @@ class OpenScope:
             may_write_context=self.scope.layer == "agent" and self.settings.agent_context,
             near=lambda memory: self.find_near(memory) if near is None else near,
             read=self.read,
-        )
-
-    def _moved(self, change: Change) -> Iterable[Change]:
-        """Return the changes that put a text under another name: the old file goes, and links to it follow."""
-        matches = self.index.search(change.moves.replace("_", " "), MAX_LINKING_MEMORIES)
-        others = (self.read(match.row.path) for match in matches if not is_fact(match.row.path))
-        return (
-            Change(change.moves, None, change.expect),
-            change._replace(expect=ABSENT),
-            *update_links(change, others),
+            facts=self.facts,
+            had=self.has_history,
         )
 
     def record_trust(self, commit: Commit) -> None:
@@ -836,7 +786,7 @@ class OpenScope:
         Raises:
             NotFound, Changed.
             BadHeader: one cannot be understood, and only a person may remove it.
-            CreateOnly: one is a fact, which another one supersedes.
+            ReadOnly: one is a fact, which another one supersedes.
         """
         memories: dict[str, Memory] = {}
         for path, version in wanted:
@@ -845,7 +795,7 @@ class OpenScope:
                 raise NotFound(self.ref(path))
             self.refuse_unreadable(memory)
             if is_fact(memory.path) and self.by != "user":
-                raise CreateOnly(memory.ref)
+                raise fact_edit_error(memory.ref)
             if version and version != memory.version:
                 raise Changed(memory.ref)
             memories[memory.path] = memory
@@ -867,7 +817,7 @@ class OpenScope:
 
         Raises:
             NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
-            ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+            ScopeRefused: it is the same scope. ReadOnly: it is a fact, which belongs to its repository.
         """
         if self.root == target.root:
             raise ScopeRefused(f"the memories are in the scope {self.name} already")
@@ -880,8 +830,8 @@ class OpenScope:
         copies = []
         for memory in memories:
             if is_fact(memory.path):
-                raise CreateOnly(memory.ref)
-            target.check_gates(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
+                raise fact_edit_error(memory.ref)
+            target.check_gates(memory._replace(path=""), refuse_personal, refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
@@ -944,7 +894,7 @@ class OpenScope:
     # Taking back
 
     def undo(self, commit_id: str) -> Commit:
-        """Take a commit back. Raises NoSuchCommit, Changed, VersionGone."""
+        """Take a commit back. Raises NotInHistory, Changed."""
         self.require_writable()
         self.require_person()
         self.index.look()
@@ -960,13 +910,13 @@ class OpenScope:
         """Bring a memory back to an older version, whatever it is now.
 
         Raises:
-            VersionGone: the history no longer holds it.
+            NotInHistory: the history no longer holds it.
         """
         path = self.spell(path)
         data = find_version(trail(self.store, path), path, version)
         present = self.find(path)
         if present is None and is_fact(path):
-            self.fact_rules.refuse_superseded(self.parse(path, data), self.facts())
+            refuse_superseded(self.parse(path, data), self.facts())
         self._refuse_secrets_for_hub(path, data)
         file = WrittenFile(path, self.parse(path, data), present)
         was_here = Allow(secrets=True, anyway=True)
@@ -975,7 +925,7 @@ class OpenScope:
     def _refuse_secrets_for_hub(self, path: str, data: bytes | None) -> None:
         """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
         if data and self.replica:
-            gates.require_no_secret(parse(path, data), self.find(path))
+            require_no_secret(parse(path, data), self.find(path))
 
     def draft(self, proposal: Proposal, *, by: str = "extraction") -> tuple[Memory, Memory | None]:
         """Return the memory that a proposal makes, and the one that it replaces; nothing is written.
@@ -1030,6 +980,26 @@ class OpenScope:
         return self.store.buried(fact(memory))
 
 
+def retry(
+    work: Callable[[], T],
+    *,
+    busy: str,
+    times: int = 100,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> T:
+    """Repeat a read-modify-write while concurrent writes come first. `meanwhile` is called in between.
+
+    Raises:
+        Busy: others were faster every time. `busy` says what they changed.
+    """
+    for _ in range(times):
+        try:
+            return work()
+        except Changed:
+            meanwhile()
+    raise Busy(busy)
+
+
 def _subject(memories: Sequence[Memory]) -> str:
     return memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
 
@@ -1058,7 +1028,7 @@ def refuse_known(memory: Memory, name: str, scopes: Sequence[OpenScope]) -> None
     """Raise Duplicate when one of these scopes that is wider than the one named says what a new memory says."""
     names = [scope.name for scope in scopes]
     for scope in scopes[names.index(name) + 1 :]:
-        scope.check_gates(memory._replace(path=""), gates.refuse_duplicate)
+        scope.check_gates(memory._replace(path=""), refuse_duplicate)
 
 
 def find_matches(scopes: Sequence[OpenScope], query: str, *, limit: int = 10) -> Sequence[Match]:
@@ -1167,15 +1137,6 @@ def _note_unseen(find: Callable[[], TrustLedger | None], transaction: Transactio
     note_pending(transaction.history, commit)
 
 
-def update_links(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
-    """The memories that name a file which moves, with its new name."""
-    old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
-    for one in others:
-        text = one.text.replace(f"{old}.md", f"{new}.md").replace(f"[[{old}]]", f"[[{new}]]")
-        if text != one.text and one.path not in (change.moves, "CONTEXT.md"):  # that a person edits
-            yield Change(one.path, text.encode(), one.version)
-
-
 # What commits did
 
 
@@ -1201,33 +1162,31 @@ def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", 
 def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     """Say for each line of the present text which commit brought it. `commits` come newest first.
 
-    The versions are gone through from the oldest on: a line that stays keeps its commit. Where a version comes back,
-    as by an undo, its lines have the commits that they had then. A line is nobody's if it is older than the texts
-    that are kept.
+    The versions are gone through from the oldest on: a line that stays keeps its commit. A line is nobody's if it is
+    older than the texts that are kept.
     """
     from difflib import SequenceMatcher
 
-    owners: list[Commit | None] = []
     lines: list[str] = []
-    known = {ABSENT: (lines, owners)}  # by version
+    owners: list[Commit | None] = []
+
+    def go_on(data: bytes | None, commit: Commit | None) -> None:
+        nonlocal lines, owners
+        older, older_owners, lines = lines, owners, _lines(data)
+        owners = [commit] * len(lines)
+        for block in SequenceMatcher(None, older, lines, autojunk=False).get_matching_blocks():
+            owners[block.b : block.b + block.size] = older_owners[block.a : block.a + block.size]
+
     for commit in reversed(list(commits)):
         for step in commit.revisions:
-            if step.old is not None and step.before not in known:
-                lines = _lines(step.old)
-                known[step.before] = lines, [None] * len(lines)
-            if step.new is None or step.after in known:
-                continue
-            lines = _lines(step.new)
-            owners = [commit if step.before in known else None] * len(lines)
-            older, older_owners = known.get(step.before, known[ABSENT])
-            for block in SequenceMatcher(None, older, lines, autojunk=False).get_matching_blocks():
-                owners[block.b : block.b + block.size] = older_owners[block.a : block.a + block.size]
-            known[step.after] = lines, owners
-    wanted = _lines(present.encode())
-    owners = next((owners for lines, owners in reversed(known.values()) if lines == wanted), [None] * len(wanted))
+            if step.old is not None and _lines(step.old) != lines:
+                go_on(step.old, None)
+            if step.new is not None:
+                go_on(step.new, commit if step.old is not None or step.before == ABSENT else None)
+    go_on(present.encode(), None)
     return [
         Blamed(line, owner.id, owner.at, owner.by) if owner else Blamed(line, "", "", "")
-        for line, owner in zip(wanted, owners, strict=True)
+        for line, owner in zip(lines, owners, strict=True)
     ]
 
 

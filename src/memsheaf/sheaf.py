@@ -26,25 +26,24 @@ from datetime import date, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsheaf import config
+from memsheaf.config import Settings, load
 from memsheaf.encode import Encoder
 from memsheaf.errors import (
     BadHeader,
     BadSettings,
     Busy,
     Changed,
-    CreateOnly,
     Exists,
     MemsheafError,
     ModelFailed,
-    NoSuchCommit,
     NotFound,
+    NotInHistory,
     PathRefused,
     Ref,
     ScopeRefused,
+    fact_edit_error,
     hinted,
 )
-from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
     add_dates,
     check_text,
@@ -58,8 +57,7 @@ from memsheaf.gates import (
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.index.database import Row
-from memsheaf.limits import retry
-from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
+from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
 from memsheaf.open_scope import (
     MOVE,
     TOGETHER,
@@ -69,6 +67,7 @@ from memsheaf.open_scope import (
     new_group,
     prompt_sections,
     refuse_known,
+    retry,
 )
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import (
@@ -82,7 +81,6 @@ from memsheaf.scope import (
     resolve,
     unused_folder,
 )
-from memsheaf.state import State
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
@@ -151,7 +149,7 @@ class OpenFolders:
 class AllScopes(OpenFolders):
     """Every scope of this person, opened on demand and closed together. Threads may share it."""
 
-    def __init__(self, settings: config.Settings, cwd: str, *, by: str = "user", read_only: bool = False) -> None:
+    def __init__(self, settings: Settings, cwd: str, *, by: str = "user", read_only: bool = False) -> None:
         super().__init__(by)
         self.settings = settings
         self.cwd = cwd
@@ -308,7 +306,7 @@ class Sheaf:
 
     def __init__(
         self,
-        settings: config.Settings,
+        settings: Settings,
         cwd: str = "",
         *,
         by: str = "agent",
@@ -327,6 +325,7 @@ class Sheaf:
         self.clock = clock
         self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
         self.home = self.given[0] if self.given else "project"
+        self.scope = Scope.parse(self.home)
         self.work = WorkScopes(self, task=task or settings.task, session=session or settings.session)
         self._lasting = [] if self.given else settings.layers(self.cwd)
         self.teams = {scope for scope in self._lasting if scope.startswith("team/")}
@@ -336,6 +335,7 @@ class Sheaf:
         self._roots: dict[str, str] = {}
         self._said_together: dict[str, list[Ref]] = {}
         self._whole = self  # what `only` made this from
+        self.is_part = False
 
     @classmethod
     def open(
@@ -343,7 +343,7 @@ class Sheaf:
         scope: Scope | str | None = None,
         *,
         scopes: Sequence[str] = (),
-        settings: config.Settings | None = None,
+        settings: Settings | None = None,
         home: str = "",
         cwd: str = "",
         **options: Any,
@@ -355,7 +355,7 @@ class Sheaf:
         `embedder` is the one that the settings name, unless another is given; it is loaded at the first search.
         """
         if settings is None:
-            settings = config.load({**os.environ, "MEMSHEAF_HOME": home} if home else os.environ)
+            settings = load({**os.environ, "MEMSHEAF_HOME": home} if home else os.environ)
         if scope is None:
             return cls(settings, cwd, scopes=scopes, **options)
         sheaf = cls(settings, cwd, scopes=[str(scope)], **options)
@@ -364,7 +364,7 @@ class Sheaf:
 
     def close(self, *, wait: bool = True) -> None:
         """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
-        if "project" in self._roots and not self.read_only:
+        if os.path.isdir(self._roots.get("project", "")) and not self.read_only:
             record_tree(self.settings.places(self.cwd))
         self._folders.close(wait=wait)
 
@@ -401,7 +401,7 @@ class Sheaf:
         with folders.lock:
             if root not in folders.by_root:
                 is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
-                opened = OpenScope.open(
+                opened = OpenScope(
                     scope,
                     self.settings,
                     cwd=self.cwd,
@@ -430,7 +430,9 @@ class Sheaf:
             return self
         part = copy(self)
         part.given = given
+        part.is_part = True
         part.home = given[0]
+        part.scope = Scope.parse(part.home)
         part.teams = self.teams - {part.home}
         part.open_scope(part.home)
         return part
@@ -441,19 +443,9 @@ class Sheaf:
         return self.open_scope(self.home)
 
     @property
-    def scope(self) -> Scope:
-        """The home scope."""
-        return Scope.parse(self.home)
-
-    @property
     def root(self) -> str:
         """The folder of the home scope."""
         return self.own.root
-
-    @property
-    def state(self) -> State:
-        """The state that is kept about the home scope outside of it: inbox, review queue, gates."""
-        return self.own.state
 
     @property
     def today(self) -> str:
@@ -470,18 +462,6 @@ class Sheaf:
         self._folders.by = who
         for scope in self._folders.by_root.values():
             scope.by = who
-
-    def notices(self) -> list[str]:
-        """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
-        lines = [
-            f"{scope.name}: {notice}".removeprefix("project: ")
-            for scope in self.open_scopes()
-            for notice in scope.notices()
-        ]
-        if self._whole is self and "project" in self.scopes():
-            places = self.settings.places(self.cwd)
-            lines = [unused_folder(places), describe_moved(places), *lines]
-        return list(filter(None, lines))
 
     # Names
 
@@ -522,48 +502,6 @@ class Sheaf:
                 f"{scope!r} is not among the scopes of this sheaf, which are {', '.join(self.scopes())}"
             )
         return self.open_scope(scope), ref.path
-
-    def find(self, given: str) -> Ref:
-        """Return the memory that a person means: by its file, its name, or a part of either.
-
-        Raises:
-            NotFound: there is none, or several could be meant, which are named.
-            PathRefused: it is a path that leads elsewhere.
-        """
-        refused: PathRefused | None = None
-        try:
-            ref = self.resolve(given)
-            if self.open_scope(ref.scope).find(ref.path) or fold(ref.path) in PROMPT_FILES:
-                return ref
-            if ref.path.endswith(".md"):
-                for scope in (self.open_scope(ref.scope), *self.open_scopes()):
-                    if scope.has_history(ref.path):
-                        return Ref(scope.name, ref.path)
-        except PathRefused as error:  # a name may hold what no path may
-            refused = error
-        wanted = _plain(given)
-        texts = {row.ref: _plain(f"{row.path}\n{row.name}\n{row.description}") for row in self.list()}
-        words_wanted = set(wanted.split())
-        by_name = [ref for ref, text in texts.items() if wanted in text.split("\n")[:2]]
-        by_part = [ref for ref, text in texts.items() if wanted in text.rpartition("\n")[0]]
-        by_words = [ref for ref, text in texts.items() if words_wanted <= set(text.split())]
-        candidates = (by_name or by_part or by_words) if wanted else []
-        if len(candidates) == 1:
-            return candidates[0]
-        if candidates:
-            listed = "".join(f"\n  {self.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
-            rest = len(candidates) - MAX_CANDIDATES
-            more = f"\n  and {rest} more" if rest > 0 else ""
-            why = f"{given!r} could be one of {len(candidates)} memories:{listed}{more}"
-            raise hinted(NotFound(given, why), "Give the file, or more of the name.")
-        if refused and "/" in given:
-            raise refused
-        from difflib import get_close_matches
-
-        known = {part: ref for ref, text in texts.items() for part in text.split("\n") + text.split()}
-        close = get_close_matches(wanted, known, 1, cutoff=0.75)
-        meant = f"; did you mean {self.label(known[close[0]])}?" if close else ""
-        raise NotFound(given, f"no memory at {given!r}{meant}")
 
     # Reading
 
@@ -636,6 +574,7 @@ class Sheaf:
 
     def remember(
         self,
+        /,
         text: str,
         *,
         name: str = "",
@@ -669,6 +608,7 @@ class Sheaf:
 
     def write(
         self,
+        /,
         name: str,
         description: str,
         type: str,
@@ -843,7 +783,7 @@ class Sheaf:
         def store() -> Memory:
             memory, today = scope.read_for_change(path, expect), self.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
-                raise CreateOnly(memory.ref)
+                raise fact_edit_error(memory.ref)
             changed = update_memory(memory, change(memory, today), today)
             return self._store(scope, changed, why, was=memory, allow=allow)
 
@@ -885,60 +825,6 @@ class Sheaf:
         memory = with_description(found, text_file)
         return self._store(scope, memory, why or ("edit" if found else "add"), was=found, allow=allow)
 
-    def rename(
-        self,
-        where: Ref | str,
-        title: str,
-        *,
-        text: str = "",
-        file: str = "",
-        expect: Version | None = None,
-        allow: Allow = STRICT,
-    ) -> Memory:
-        """Give a memory another name, and its file the name that follows from it, or `file`. Links follow.
-
-        With `text`, that takes the place of its whole text by the same commit. Its history goes on: `log`, `diff` and
-        `restore` know it under its older names.
-
-        Raises:
-            NotFound, BadHeader, Changed, TextRefused, SecretFound, PathRefused, Exists.
-            CreateOnly: it is a fact, whose name stays.
-        """
-        scope, path = self._locate(where)
-
-        def store() -> Memory:
-            was = scope.read_for_change(path, expect, with_header=True)
-            if is_fact(was.path):
-                raise CreateOnly(was.ref)
-            new_name = clean_field("name", title)
-            folder = was.path[: was.path.rfind("/") + 1]
-
-            def is_taken(file: str) -> bool:
-                return bool(set(scope.index.same_file(folder + file)) - {was.path})
-
-            scope.index.ready()
-            target = check_path(file) if file else folder + file_name(was.type, new_name, is_taken)
-            if others := set(scope.index.same_file(target)) - {was.path}:
-                raise Exists(scope.ref(others.pop()))
-            named = edit_text(text or was.text, fields={"name": new_name, "updated": self.today})
-            new = place_memory(check_text(was.path, named, was, free=False), target)
-            sure = Allow(allow.secrets, anyway=True)
-            return self._store(scope, new, f"rename {was.name} to {new_name}", was=was, allow=sure)
-
-        return self._retry(scope, store, expect)
-
-    def pin(self, where: Ref | str, on: bool = True, *, expect: Version | None = None) -> Memory:
-        """Keep a memory in the catalog however many there are, or no longer. Raises NotFound, BadHeader, Changed."""
-        scope, path = self._locate(where)
-        scope.pin([(path, expect or "")], on)
-        return scope.read(path)
-
-    def confirm(self, where: Ref | str) -> Memory:
-        """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
-        scope, path = self._locate(where)
-        scope.confirm([(path, "")])
-        return scope.read(path)
-
     # Removing and taking back
 
     def forget(self, where: Ref | str, *, why: str = "", expect: Version | None = None) -> Commit:
@@ -950,7 +836,7 @@ class Sheaf:
         Raises:
             NotFound, Changed.
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
-            CreateOnly: it is a fact, which another one supersedes.
+            ReadOnly: it is a fact, which another one supersedes.
         """
         named = self._parse(where)
         scope, path = self._locate(named if isinstance(named, Ref) else Ref(self.home, named))
@@ -965,18 +851,17 @@ class Sheaf:
         its folder.
 
         Raises:
-            NoSuchCommit: there is none, or several begin with that id.
+            NotInHistory: there is no such commit, several begin with that id, or a text is past retention.
             Changed: a memory was changed again since.
-            VersionGone.
         """
         candidates = []
-        missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
+        missing = NotInHistory(f"several commits begin with {commit_id!r}")
         for scope in self.open_scopes():
             if not commit_id and scope.name in self.teams:
                 continue  # what others did there is theirs
             try:
                 candidates.append((scope.last_change(commit_id), scope))
-            except NoSuchCommit as error:
+            except NotInHistory as error:
                 missing = error
         if not candidates or (commit_id and len(candidates) > 1):
             raise missing
@@ -1012,16 +897,11 @@ class Sheaf:
 
         return Learner(
             self.only(*self.scopes(lasting=True)),
-            self.state,
+            self.own.state,
             policy=lambda scope: self.settings.policy_of(Scope.parse(scope)),
             ledger=self.own.ledger,
             clock=self.clock,
         )
-
-    @property
-    def consolidation(self) -> Consolidation:
-        """The consolidation of the home scope."""
-        return Consolidation(self)
 
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
@@ -1033,11 +913,11 @@ class Sheaf:
         if policy == "log":
             from memsheaf.learn.daily_log import DailyLog
 
-            with DailyLog(self.root, self.state, ledger=self.own.ledger, clock=self.clock) as log:
+            with DailyLog(self.root, self.own.state, ledger=self.own.ledger, clock=self.clock) as log:
                 return log.append(turn, by=self.by)
         from memsheaf.learn.inbox import Inbox  # and nothing of what reads it: somebody waits for this
 
-        return policy != "manual" and Inbox(self.state, clock=self.clock).append(turn)
+        return policy != "manual" and Inbox(self.own.state, clock=self.clock).append(turn)
 
     def distil(
         self,
@@ -1057,12 +937,25 @@ class Sheaf:
         if distilled.problem or self.settings.policy_of(self.scope) != "auto":
             return distilled
         with suppress(Busy):
-            return distilled._replace(report=self.consolidation.run_if_due(model)[1])
+            return distilled._replace(report=Consolidation(self).run_if_due(model)[1])
         return distilled
 
 
+def list_notices(sheaf: Sheaf) -> list[str]:
+    """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
+    lines = [
+        f"{scope.name}: {notice}".removeprefix("project: ")
+        for scope in sheaf.open_scopes()
+        for notice in scope.notices()
+    ]
+    if not sheaf.is_part and "project" in sheaf.scopes():
+        places = sheaf.settings.places(sheaf.cwd)
+        lines = [unused_folder(places), describe_moved(places), *lines]
+    return list(filter(None, lines))
+
+
 def load_metered_model(
-    settings: config.Settings,
+    settings: Settings,
     purpose: str,
     model: Model | str | None = None,
     *,
@@ -1094,14 +987,39 @@ class Consolidation:
         self._sheaf = sheaf
 
     def run(
-        self, model: Model | str | None = None, *, apply: bool = False, progress: Progress | None = None
+        self,
+        model: Model | str | None = None,
+        *,
+        apply: bool = False,
+        only_changed: bool = False,
+        progress: Progress | None = None,
     ) -> ConsolidationReport:
         """Merge what says the same, retire what is past; with `apply`, else only plan it.
 
+        With `only_changed`, memories that did not change since the last time are not looked at.
+
         Raises:
             Busy: another process is at it.
+            ModelFailed, BadSettings: the model cannot be used.
         """
-        return self._run(self._load_model(model), apply=apply, progress=progress)
+        from memsheaf.learn import consolidate
+        from memsheaf.learn.inbox import Inbox
+
+        sheaf, own = self._sheaf, self._sheaf.own
+        loaded = load_metered_model(sheaf.settings, "consolidate", model, clock=sheaf.clock)
+        with ExitStack() as stack:
+            if apply and own.replica:  # no other machine does the same
+                stack.enter_context(own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
+            return consolidate.run(
+                own,
+                state=own.state,
+                now=sheaf.clock(),
+                model=loaded,
+                apply=apply,
+                learned=Inbox(own.state).count_learned(),
+                changed_since=consolidate.load_last_run(own.state).at if only_changed else 0.0,
+                progress=progress,
+            )
 
     def run_if_due(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None
@@ -1111,15 +1029,12 @@ class Consolidation:
         gates = self.gates(planning=planning)
         if not all(gate.is_open for gate in gates):
             return gates, None
-        loaded: Model | None = None
-        notes: list[str] = []
         try:
-            loaded = self._load_model(model)
+            return gates, self.run(model, apply=True, only_changed=True, progress=progress)
         except (ModelFailed, BadSettings) as error:
-            notes.append(f"no model was asked: {error}")
-        report = self._run(loaded, apply=True, only_changed=True, progress=progress)
-        report.notes = notes + report.notes
-        return gates, report
+            report = self.run("none", apply=True, only_changed=True, progress=progress)
+            report.notes.insert(0, f"no model was asked: {error}")
+            return gates, report
 
     def gates(self, *, planning: bool = False) -> tuple[Gate, ...]:
         """Return what has to be so before memories are consolidated unasked, and whether it is."""
@@ -1138,30 +1053,6 @@ class Consolidation:
             logging=policy == "log",
             team=own.ledger is not None and sheaf.scope.layer == "team" and policy != "auto",
         )
-
-    def _load_model(self, model: Model | str | None) -> Model | None:
-        return load_metered_model(self._sheaf.settings, "consolidate", model, clock=self._sheaf.clock)
-
-    def _run(
-        self, model: Model | None, *, apply: bool, only_changed: bool = False, progress: Progress | None
-    ) -> ConsolidationReport:
-        from memsheaf.learn import consolidate
-        from memsheaf.learn.inbox import Inbox
-
-        own = self._sheaf.own
-        with ExitStack() as stack:
-            if apply and own.replica:  # no other machine does the same
-                stack.enter_context(own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
-            return consolidate.run(
-                own,
-                state=own.state,
-                now=self._sheaf.clock(),
-                model=model,
-                apply=apply,
-                learned=Inbox(own.state).count_learned(),
-                changed_since=consolidate.load_last_run(own.state).at if only_changed else 0.0,
-                progress=progress,
-            )
 
 
 def forget_together(
@@ -1190,7 +1081,7 @@ def undo_together(
     An undo of them can be undone in the same way, too. `others` may repeat scopes.
 
     Raises:
-        NoSuchCommit: there is none, or several begin with that id.
+        NotInHistory: there is none, or several begin with that id.
         Changed: a memory was changed again since.
     """
     commit = scope.last_change(commit_id)
@@ -1222,7 +1113,7 @@ def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
 def _origin(scope: OpenScope, commit: Commit) -> tuple[Commit, int]:
     """Return the commit that an undo, or an undo of that, goes back to."""
     times = 0
-    with suppress(NoSuchCommit):
+    with suppress(NotInHistory):
         while commit.undoes:
             commit, times = scope.last_change(commit.undoes), times + 1
     return commit, times
@@ -1234,11 +1125,44 @@ def _refuse_other_spelling(path: str, found: Memory) -> None:
         raise Exists(found.ref, f"{path!r} would be the same file on some systems")
 
 
-def _plain(text: str) -> str:
-    """Return what a file and its name have in common, line by line.
+def find_memory(sheaf: Sheaf, given: str) -> Ref:
+    """Return the memory that a person means: by its file, its name, or a part of either.
 
-    >>> _plain("user_prefers-tabs.md\\nPrefers  Tabs")
-    'user prefers tabs\\nprefers tabs'
+    Raises:
+        NotFound: there is none, or several could be meant, which are named.
+        PathRefused: it is a path that leads elsewhere.
     """
-    lines = fold(text).replace("_", " ").replace("-", " ").split("\n")
-    return "\n".join(" ".join(line.removesuffix(".md").split()) for line in lines)
+    refused: PathRefused | None = None
+    try:
+        ref = sheaf.resolve(given)
+        if sheaf.open_scope(ref.scope).find(ref.path) or fold(ref.path) in PROMPT_FILES:
+            return ref
+        for scope in (sheaf.open_scope(ref.scope), *sheaf.open_scopes()):
+            if scope.has_history(ref.path):
+                return Ref(scope.name, ref.path)
+    except PathRefused as error:  # a name may hold what no path may
+        refused = error
+    wanted = _plain(given)
+    texts = {row.ref: [_plain(row.path), _plain(row.name), _plain(row.description)] for row in sheaf.list()}
+    by_name = [ref for ref, text in texts.items() if wanted in text[:2]]
+    by_part = [ref for ref, text in texts.items() if wanted in "\n".join(text[:2])]
+    by_words = [ref for ref, text in texts.items() if set(wanted.split()) <= set(" ".join(text).split())]
+    candidates = (by_name or by_part or by_words) if wanted else []
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        listed = "".join(f"\n  {sheaf.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
+        why = f"{given!r} could be one of {len(candidates)} memories:{listed}"
+        raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+    if refused and "/" in given:
+        raise refused
+    raise NotFound(given, f"no memory at {given!r}")
+
+
+def _plain(text: str) -> str:
+    """Return what a file and its name have in common.
+
+    >>> _plain("user_prefers-tabs.md"), _plain("User  prefers tabs")
+    ('user prefers tabs', 'user prefers tabs')
+    """
+    return " ".join(fold(text.removesuffix(".md")).replace("_", " ").replace("-", " ").split())

@@ -19,18 +19,16 @@ from memsheaf.encode.judge import judge_sentence
 from memsheaf.errors import (
     BadHeader,
     Changed,
-    CreateOnly,
     Duplicate,
     Exists,
-    FileError,
     HubRefused,
     MemsheafError,
     NoMatch,
     NotFound,
     NotWorth,
     PathRefused,
+    ReadOnly,
     Ref,
-    ReviewRequired,
     SecretFound,
     StoreFailed,
     TextRefused,
@@ -50,7 +48,7 @@ from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.session import Session
 from memsheaf.recall.turns import Proposal
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, list_notices
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.work.brief import brief
@@ -67,7 +65,7 @@ MAX_NOTE_CHARS = 300
 MAX_HITS = 50
 
 AnyTool = Callable[..., object]
-_HINTED = (HubRefused, PathRefused, ReviewRequired, SecretFound, StoreFailed)
+_HINTED = (HubRefused, PathRefused, ReadOnly, SecretFound, StoreFailed)
 """Errors whose hint a model can follow or pass on."""
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 
@@ -290,7 +288,7 @@ def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"
 
 def _with_notices(seen: SeenVersions, answer: str) -> str:
     """Return an answer with what is known to be missing, so that a model does not take it for absent."""
-    return "\n".join([answer, *(f"({notice})" for notice in seen.memory.notices())])
+    return "\n".join([answer, *(f"({notice})" for notice in list_notices(seen.memory))])
 
 
 def memory_brief(seen: SeenVersions) -> str:
@@ -352,7 +350,7 @@ class Tools:
                 return self._answer(name, arguments)
             except Changed as error:
                 return self._show_anew(error.ref)
-            except ReviewRequired as error:
+            except ReadOnly as error:
                 return self._propose(error)
         except MemsheafError as error:
             return self._explain(error)
@@ -367,7 +365,7 @@ class Tools:
             return answer._replace(text=_with_notices(self.seen, answer.text))
         return answer
 
-    def _propose(self, error: ReviewRequired) -> ToolAnswer:
+    def _propose(self, error: ReadOnly) -> ToolAnswer:
         """Let a change that only a person may make wait for review."""
         scope, memory, was = error.scope, error.memory, error.was
         if not isinstance(memory, Memory):
@@ -510,7 +508,7 @@ def _describe_file(seen: SeenVersions, row: Row) -> str:
 
 def explain_error(error: MemsheafError, home: str) -> str:
     """Return an error in words that a model can act on; files of the `home` scope have bare names."""
-    file = error.ref.label(home) if isinstance(error, FileError) else ""
+    file = error.ref.label(home)
     text = error.message(home)
     if isinstance(error, NotFound):
         hint = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
@@ -522,7 +520,7 @@ def explain_error(error: MemsheafError, home: str) -> str:
         if len(error.lines) == 1:
             return f"The string occurs once in '{file}', at line {lines}. Leave the count out."
         return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
-    if isinstance(error, CreateOnly):
+    if isinstance(error, ReadOnly) and file:  # a fact
         how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
         return f"{text}. To correct it, {how}, and 'supersedes:' with '{file}'."
     if isinstance(error, Duplicate):

@@ -28,18 +28,19 @@ from typing import IO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import (
-    CreateOnly,
     Exists,
     HubRefused,
     HubUnreachable,
     MemsheafError,
     NotFound,
     PathRefused,
+    ReadOnly,
     Refused,
     ScopeRefused,
     SecretFound,
     StoreFailed,
     TextRefused,
+    fact_edit_error,
     hinted,
 )
 from memsheaf.frontmatter import edit_text
@@ -193,40 +194,32 @@ class RootFiles(NamedTuple):
 
 
 def list_files(store: FolderStore) -> RootFiles:
-    """Read all files of a root."""
+    """Read all files of a root; not hidden ones, the catalog, and what is in roots within."""
     files: dict[str, bytes] = {}
-    unfit: dict[str, str] = {}
-    problems = {entry.path: entry.problem for entry in store.scan()}
-    for path in (*problems, *store.events()):
-        if problem := problems.get(path):
-            unfit[path] = problem
-        elif path and not path.endswith("/"):
+    unfit: list[tuple[str, str]] = []
+    for place, folders, names in os.walk(store.root):
+        prefix = os.path.relpath(place, store.root).replace(os.sep, "/") + "/"
+        if prefix == "./":
+            prefix = ""
+            folders[:] = [name for name in folders if name not in (*INNER_FOLDERS, LOGS_FOLDER)]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        for path in (prefix + name for name in (*names, *links) if not name.startswith(".")):
+            if path == CATALOG:
+                continue
+            if not path.endswith((".md", ".ndjson")):
+                unfit.append((shown(path), NO_MARKDOWN_REASON))
+                continue
             try:
                 data = store.read(path).data
             except MemsheafError as error:
-                unfit[path] = str(error)
+                unfit.append((shown(path), str(error)))
                 continue
             if len(data) <= READ_LIMIT:
                 files[path] = data
             else:
-                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
-    for path in _list_names(store.root) - files.keys() - unfit.keys():
-        unfit[path] = NO_MARKDOWN_REASON
-    return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
-
-
-def _list_names(root: str) -> set[str]:
-    """Return the files of a root, by whatever name, without hidden ones, the catalog and what is in other roots."""
-    names: set[str] = set()
-    for folder, folders, files in os.walk(root):
-        prefix = ""
-        if folder == root:
-            folders[:] = [name for name in folders if name not in (*INNER_FOLDERS, LOGS_FOLDER)]
-        else:
-            prefix = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        names |= {shown(prefix + name) for name in files if not name.startswith(".")}
-    return names - {CATALOG}
+                unfit.append((path, f"it is larger than {READ_LIMIT >> 10} KiB"))
+    return RootFiles(dict(sorted(files.items())), sorted(unfit))
 
 
 def find_ledger(folder: str, root: str, places: Locations) -> TrustLedger | None:
@@ -630,12 +623,12 @@ class _RootImport:
                 if self.root and not self.root.startswith(LOGS_FOLDER) and self._keeper.scope.layer != "project":
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 self._take(member)
-            except (TextRefused, Exists, CreateOnly, PathRefused) as error:
+            except (TextRefused, Exists, ReadOnly, PathRefused) as error:
                 name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
                 self._done.refused.append((name, str(error)))
 
     def _take(self, member: Member) -> None:
-        """Plan the change that a file makes. Raises TextRefused, Exists, CreateOnly, PathRefused."""
+        """Plan the change that a file makes. Raises TextRefused, Exists, ReadOnly, PathRefused."""
         present = self._find(member.path)
         memory = self._mark(member, present)
         if present is None:
@@ -678,7 +671,7 @@ class _RootImport:
         if check_path(path) != check_path(present.path):
             raise Exists(present.path, f"{path!r} would be the same file on some systems")
         if is_fact(present.path) and content_of(memory) != content_of(present):
-            raise CreateOnly(present.path)
+            raise fact_edit_error(present.path)
 
     def carry_out(self, why: str) -> int:
         """Carry out the plan; return how many steps of the past came along."""
@@ -876,10 +869,7 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
         error = ScopeRefused(f"{scope.scope} has no hub")
         raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
-    synced = _synchronize(scope, store, again=again)
-    if synced.pulled and scope.ledger:  # look up who saved it, so that no question waits for that
-        scope.committers(scope.index.rows("author IS NULL"))
-    return synced
+    return _synchronize(scope, store, again=again)
 
 
 def _synchronize(scope: OpenScope, store: Replica, *, again: bool = False) -> Synced:
@@ -940,43 +930,6 @@ def _forget_in_hosts(directory: str, keep: Callable[[str], bool], names: Sequenc
 # something, and that no other memory says, may be in no file.
 
 
-class _TraceSearch:
-    """Reads files, each once, and counts them; files with traces, or that cannot be read, are in `left`."""
-
-    def __init__(self, store: FolderStore) -> None:
-        self.files = 0
-        self.bytes = 0
-        self.left: list[str] = []
-        self.elsewhere: set[str] = set()
-        self._folders = (store.journals, store.root)
-
-    def name(self, place: str) -> str:
-        """Return the path of a file below the journals or the root; from the root for others."""
-        for folder in self._folders:
-            if place.startswith(folder + os.sep):
-                return os.path.relpath(place, folder)
-        return os.path.relpath(place, self._folders[1])
-
-    def read(self, place: str) -> bytes:
-        """Return the bytes of a file, none when it is gone or cannot be read.
-
-        The databases of histories are left out: to read one as a file would end the locks that SQLite has on it.
-        """
-        if os.path.basename(place) in HISTORY_FILES:
-            return b""
-        try:
-            with open(place, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            return b""
-        except OSError:
-            self.left.append(f"{os.path.relpath(place, self._folders[1])} (cannot be read)")
-            return b""
-        self.files += 1
-        self.bytes += len(data)
-        return data
-
-
 def _search_traces(
     store: FolderStore, erased: Erased, others: Collection[str], naming: Collection[str], *, state: State
 ) -> Proof:
@@ -985,65 +938,80 @@ def _search_traces(
     In the files that are `naming` memories its bare name is a trace, too. When the scope lies in a checkout, the
     objects of git are searched, too. So are those of the copy of a hub, and the database of the `state`.
     """
-    search = _TraceSearch(store)
+    sizes: list[int] = []
+    left: list[str] = []
+    elsewhere: set[str] = set()
+
+    def name_of(place: str) -> str:
+        root = store.journals if place.startswith(store.journals + os.sep) else store.root
+        return os.path.relpath(place, root).replace(os.sep, "/")
+
+    def read(place: str) -> bytes:
+        """Return the bytes of a file; not of a history: to read it would end the locks that SQLite has on it."""
+        if os.path.basename(place) in HISTORY_FILES:
+            return b""
+        try:
+            with open(place, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return b""
+        except OSError:
+            left.append(f"{name_of(place)} (cannot be read)")
+            return b""
+        sizes.append(len(data))
+        return data
+
+    def is_memory(name: str) -> bool:
+        folder = name.partition("/")[0].casefold()
+        is_file = name.endswith(".md") and not name.startswith(".") and name != CATALOG
+        return is_file and folder not in RESERVED_FOLDERS
+
     folders = dict.fromkeys((store.journals, store.root))
     places = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
     places.update(place for folder in folders for place in _walk_files(folder, RESERVED_FOLDERS))
-    memories = sorted(
-        place
-        for place in places
-        if re.fullmatch(r"(?s)(?!\.).*\.md", name := search.name(place))
-        and name != CATALOG
-        and not (os.sep in name and _is_reserved(name))
-    )
+    memories = sorted(place for place in places if is_memory(name_of(place)))
     pieces = _find_pieces(erased)
     names = {form for name in erased.names if len(name) >= MIN_PIECE_BYTES for form in _spell(name.encode())}
     for place in memories:
-        data = search.read(place)
-        shared = {piece for piece in pieces if piece in data}
-        if shared:
-            search.elsewhere.add(search.name(place))
+        data = read(place)
+        if shared := {piece for piece in pieces if piece in data}:
+            elsewhere.add(name_of(place))
             pieces -= shared
     for place in sorted(places.difference(memories)):
-        name, data = search.name(place), search.read(place)
+        data = read(place)
         if (place in naming and any(form in data for form in names)) or any(piece in data for piece in pieces):
-            search.left.append(name)
+            left.append(name_of(place))
     for place in (place for folder in folders for name in INNER_FOLDERS for place in _walk_files(f"{folder}/{name}")):
-        data = search.read(place)
+        data = read(place)
         if any(piece in data for piece in pieces):
-            search.elsewhere.add(search.name(place))
+            elsewhere.add(name_of(place))
     for root in list_roots(store.journals):
         inner = open_root(store.root, root, store.checkout) if root else store
         why, others = inner.find_traces(() if root else erased.versions, pieces)
         place = f"{root}/{HISTORY}/{HISTORY_DATABASE}".lstrip("/")
         if root not in ("", LOGS_FOLDER):
-            search.elsewhere.update([place] if why or others else [])
+            elsewhere.update([place] if why or others else [])
         elif why or (root and others):
-            search.left.append(f"{place} ({why or 'it has the text'})")
+            left.append(f"{place} ({why or 'it has the text'})")
         else:
-            search.elsewhere.update(others)
+            elsewhere.update(others)
     if why := state.find_traces(pieces):
-        search.left.append(f"{DATABASE} ({why})")
+        left.append(f"{DATABASE} ({why})")
     copy = os.path.join(state.folder, COPY)
     if why := find_in_bare(copy, pieces):
-        search.left.append(f"{os.path.relpath(copy, store.root)} ({why})")
+        left.append(f"{name_of(copy)} ({why})")
     git = find_in_checkout(store.checkout, pieces) if store.checkout else []
     return Proof(
         erased.path,
         erased.names,
         len(erased.versions),
-        search.files,
-        search.bytes,
-        tuple(search.left),
-        tuple(sorted(search.elsewhere)),
+        len(sizes),
+        sum(sizes),
+        tuple(left),
+        tuple(sorted(elsewhere)),
         tuple(git),
         _describe_remedy(store, erased) if git else (),
     )
-
-
-def _is_reserved(name: str) -> bool:
-    """Return True for a file in a folder that holds no memories of this scope, such as the daily log."""
-    return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
 
 
 def _describe_remedy(store: FolderStore, erased: Erased) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from shlex import quote
@@ -69,29 +69,22 @@ _OBJECTS = [
 class WorkingTree:
     """A working tree. Files are read once; open another to see changes.
 
-    >>> with WorkingTree.open(around(".")) as tree:                              # doctest: +SKIP
+    >>> with WorkingTree(around(".")) as tree:                              # doctest: +SKIP
     ...     print(check(Citation("src/app.py", 12), tree).said)
     """
 
-    def __init__(self, root: Folder, git: _Git | None, apart: Iterable[str]) -> None:
-        self.root = root.path
-        self._root = root
-        self._git = git
-        self._apart = tuple(f"{path}/" for path in apart)
-        self._texts: dict[str, list[bytes] | None] = {}
-
-    @classmethod
-    def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
+    def __init__(self, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> None:
         """Open a working tree, without the folder `memories`, which is no evidence. Raises Refused."""
-        path = os.path.realpath(folder)
+        self.root = os.path.realpath(folder)
         try:
-            root = Folder.open(path)
+            self._root = Folder.open(self.root)
         except OSError as error:
-            raise hinted(
-                Refused(f"the folder {path!r} cannot be read: {error.strerror}"), "Name a folder that is there."
-            ) from None
-        apart = {FOLDER, _relative(os.path.realpath(memories), path) if memories else ""}
-        return cls(root, _Git.at(path, environment), filter(is_inside, apart))
+            why = f"the folder {self.root!r} cannot be read: {error.strerror}"
+            raise hinted(Refused(why), "Name a folder that is there.") from None
+        apart = {FOLDER, _relative(os.path.realpath(memories), self.root) if memories else ""}
+        self._apart = tuple(f"{path}/" for path in filter(is_inside, apart))
+        self._git = _Git.at(self.root, environment)
+        self._texts: dict[str, list[bytes] | None] = {}
 
     def close(self) -> None:
         """Let the folder go."""

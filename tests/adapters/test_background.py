@@ -25,7 +25,7 @@ def test_what_fails_is_told_and_not_raised(caplog: pytest.LogCaptureFixture) -> 
 
 def test_that_another_process_is_at_it_is_no_warning(sheaf: Sheaf, caplog: pytest.LogCaptureFixture) -> None:
     told(sheaf, "the heron eats fish")
-    with sheaf.state.lock("distil"):
+    with sheaf.own.state.lock("distil"):
         distiller = Distiller(sheaf)
         distiller.start()
         distiller.wait()

@@ -27,6 +27,7 @@ from memsheaf.guard.paths import check_path, fold
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message
+from memsheaf.sheaf import Consolidation
 from memsheaf.text.similarity import fact
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -455,7 +456,7 @@ def test_consolidation_leaves_items_alone_and_holds_nothing_against_them(sheaf: 
         store.put(user, "indent", TABS)
     mine = sheaf.write("Likes tabs", "Indentation", "user", TABS["content"], allow=Allow(anyway=True)).path
 
-    assert sheaf.consolidation.run(apply=True).groups == []
+    assert Consolidation(sheaf).run(apply=True).groups == []
     assert [value_of(store, user, "indent") for user in users] == [TABS, TABS]
     assert sheaf.read(mine).body.strip() == TABS["content"]
 
@@ -492,7 +493,7 @@ def test_what_nobody_vouches_for_or_is_over_is_not_served(
                 store.batch([op])
         assert "unconfirmed" in caplog.text
         sheaf.by = "user"
-        sheaf.confirm(file.relative_to(sheaf.root).as_posix())
+        sheaf.own.confirm([(file.relative_to(sheaf.root).as_posix(), "")])
         assert value_of(store, USER, "indent") == TABS
     else:
         assert store.get(USER, "indent") is None

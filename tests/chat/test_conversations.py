@@ -259,7 +259,7 @@ def text_of(body: str, name: str = "V", description: str = "d") -> bytes:
 def told(sheaf: Sheaf) -> Conversation:
     """A conversation in which a fact is said, saved, listed and made short, among other things."""
     arguments = {"name": "Vault hours", "description": "When the vault can be opened", "content": FACT}
-    conversation = Conversations(sheaf.state).begin(model="scripted")
+    conversation = Conversations(sheaf.own.state).begin(model="scripted")
     with conversation:
         conversation.add(
             Said("user", f"Good morning.\n{FACT}\nRemember that."),
@@ -271,10 +271,10 @@ def told(sheaf: Sheaf) -> Conversation:
         )
         version = sheaf.read(FILE).version
         facts = {"state": {"surfaced": [["user", FILE, version]], "spent": 12}}
-        append_lines(sheaf.state, conversation.name, [ConversationLine("2026-11-15T12:00:00.000Z", facts=facts)])
+        append_lines(sheaf.own.state, conversation.name, [ConversationLine("2026-11-15T12:00:00.000Z", facts=facts)])
         conversation.compacted([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
-    InputHistory(sheaf.state).add(FACT)
-    InputHistory(sheaf.state).add("Which editor do I use?")
+    InputHistory(sheaf.own.state).add(FACT)
+    InputHistory(sheaf.own.state).add("Which editor do I use?")
     return conversation
 
 
@@ -300,7 +300,7 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
 
     assert (proof.gone, proof.left) == (True, ())
     assert traces(tmp_path, *everything) == []
-    with Conversations(sheaf.state).open(conversation.id) as conversation:
+    with Conversations(sheaf.own.state).open(conversation.id) as conversation:
         assert [one.text for one in conversation.messages()] == ["(erased)"]
         messages = [line.said for line in conversation.lines() if line.said]
         assert [one.text for one in messages] == [
@@ -314,13 +314,13 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
         assert messages[1].calls[0].arguments == "{}"
         facts = [line.facts for line in conversation.lines() if line.facts]
         assert facts == [{"model": "scripted"}]
-    assert InputHistory(sheaf.state).all() == ["Which editor do I use?"]
+    assert InputHistory(sheaf.own.state).all() == ["Which editor do I use?"]
 
 
 def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("agent/writer", settings=settings) as other:
         sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
-        with Conversations(other.state).begin() as conversation:
+        with Conversations(other.own.state).begin() as conversation:
             conversation.add(Said("user", FACT))
         assert traces(tmp_path / "state", FACT)
 
@@ -331,7 +331,7 @@ def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings,
 
 def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
-    with Conversations(sheaf.state).begin() as conversation:
+    with Conversations(sheaf.own.state).begin() as conversation:
         conversation.add(Said("user", FACT))
 
         assert erase(sheaf.own, FILE).gone
@@ -343,7 +343,7 @@ def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_pa
 def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     conversation = told(sheaf)
-    place = Path(sheaf.state.folder, conversation.name)
+    place = Path(sheaf.own.state.folder, conversation.name)
     place.write_bytes(place.read_bytes() + json.dumps({"role": "user", "text": FACT}).encode()[:-1])
     (place.parent / f"draft-{conversation.name}-0123").write_bytes(FACT.encode())
     (place.parent / "draft-history-0123").write_bytes(FACT.encode())
@@ -357,8 +357,8 @@ def test_the_proof_names_a_conversation_that_still_holds_the_text(sheaf: Sheaf) 
     sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     arguments = json.dumps({"content": FACT}, ensure_ascii=False)
     record = json.dumps({"calls": [{"arguments": arguments}]}, ensure_ascii=False)
-    os.makedirs(sheaf.state.folder, exist_ok=True)
-    Path(sheaf.state.folder, "elsewhere.jsonl").write_text(record, encoding="utf-8")
+    os.makedirs(sheaf.own.state.folder, exist_ok=True)
+    Path(sheaf.own.state.folder, "elsewhere.jsonl").write_text(record, encoding="utf-8")
 
     proof = erase(sheaf.own, FILE)
 

@@ -50,9 +50,6 @@ def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(
     assert code == 1
     assert "  ask   five fields" in out
     assert "no citation" in err
-    assert f"memsheaf promote {item} --session s1 --to project --subject 'Releases of ours'" in (
-        " ".join(err.split())
-    )
     assert tree() == before
 
     monkeypatch.chdir("my dir")  # a place is taken from where one stands
@@ -96,3 +93,13 @@ def test_to_a_team_it_goes_only_when_a_person_says_yes(run: Run, tree: Tree) -> 
     other = note(run, "Mocks: mock nothing in tests", "err")
     assert run("promote", other, "--to", "team/core", "--yes")[0] == 1
     assert run("promote", other, "--to", "team/core", "--yes", "--anyway", "all of us do")[0] == 0
+
+
+def test_a_secret_has_no_line(run: Run) -> None:
+    item = note(run, FRIDAY)
+
+    code, out, err = run("promote", item, "--reason", "password: Corr3ct-H0rse-Fake")
+
+    assert code == 1
+    assert "Corr3ct" not in out + err
+    assert "content: it holds a password" in err

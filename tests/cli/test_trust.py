@@ -18,7 +18,7 @@ from memsheaf import config
 from memsheaf.mcp.catalog_head import render_catalog_head
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Consolidation, Sheaf
 from memsheaf.tools import Tools
 
 Run = Callable[..., tuple[int, str, str]]
@@ -327,7 +327,7 @@ def test_consolidation_leaves_shared_memories_alone(
         sheaf.write(
             "Zebra port", "About Zebra port", "project", f"{fact}\nAlso.", path="mine.md", allow=Allow(anyway=True)
         )
-        report = sheaf.consolidation.run("none", apply=True)
+        report = Consolidation(sheaf).run("none", apply=True)
 
         assert report.groups == []
         assert "curl" not in sheaf.read("mine.md").text

@@ -281,7 +281,7 @@ class Witness:
         return self.before, self.after, *WORKS[self.work].also
 
     def _said(self, outcome: Outcome) -> Iterator[str]:
-        known = {"ok", "StoreFailed", "Changed", "Busy", "NotFound", "Exists", "NoSuchCommit"}
+        known = {"ok", "StoreFailed", "Changed", "Busy", "NotFound", "Exists", "NotInHistory"}
         if not outcome.killed and (not outcome.said or not set(outcome.said) <= known):
             yield "it said " + " / ".join(outcome.said[-3:])
         if outcome.said and outcome.said[0] in known - {"ok", "StoreFailed", WORKS[self.work].said}:

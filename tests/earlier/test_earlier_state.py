@@ -55,8 +55,8 @@ def test_what_waits_and_what_was_decided_is_shown_before_anything_is_written(loo
             ("approved", ""),
         ]
         assert [record.message for record in sheaf.own.recalled()] == ["When is the shop deployed?"] * 2
-        assert expectations(sheaf.state) == [("Which day do we deploy?", "project_shop-deployed-fridays.md")]
-        assert load_last_run(sheaf.state).at > 0
+        assert expectations(sheaf.own.state) == [("Which day do we deploy?", "project_shop-deployed-fridays.md")]
+        assert load_last_run(sheaf.own.state).at > 0
         assert sheaf.learning.inbox.count_learned() == 2
     assert looked_at.files() == before
 
@@ -96,7 +96,7 @@ def test_what_an_earlier_version_adds_later_is_taken_in(earlier: EarlierHome) ->
         waiting = sheaf.learning.inbox.turns()
         assert waiting[-1].messages[0].text == "Remember that the ferry is late."
         assert sheaf.own.recalled()[0].message == "later"
-        assert load_last_run(sheaf.state).learned == 9
+        assert load_last_run(sheaf.own.state).learned == 9
         assert len(sheaf.own.recalled()) == 3
 
 

@@ -13,7 +13,7 @@ import pytest
 from cases import each_case
 from llm.conftest import Act, Api, Asked, Handler, api
 from memsheaf.encode.api import ServedEncoder
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 from memsheaf.llm import http
 
 KEY = "sk-proj-4f9a0c77e1"
@@ -138,7 +138,7 @@ def drip(start: bytes) -> Act:
 
 
 def failure(embedder: ServedEncoder, *texts: str) -> str:
-    with pytest.raises(EmbedderFailed) as caught:
+    with pytest.raises(ModelFailed) as caught:
         embedder.encode(texts or ["a text"])
     said = f"{caught.value} {caught.value.hint}"
     assert KEY not in said
@@ -344,7 +344,7 @@ def test_no_redirect_is_followed(
      "http://10.0.0.1/v1", "http://0.0.0.0/v1", "http://[::2]/v1", "http://1270.0.0.1/v1",
      "http://127.1/v1"])  # fmt: skip
 def test_http_is_for_this_machine_only(url: str) -> None:
-    with pytest.raises(EmbedderFailed, match="would show texts and key to the network"):
+    with pytest.raises(ModelFailed, match="would show texts and key to the network"):
         ServedEncoder("openai-compatible:m", url=url)
 
 
@@ -353,7 +353,7 @@ def test_http_is_for_this_machine_only(url: str) -> None:
      "https://ho st/v1", "https://host/v1\r\nX: y", "https://höst/v1", " https://host/v1", "https://host\\@evil.example/v1",
      "\ud800"])  # fmt: skip
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
-    with pytest.raises(EmbedderFailed, match="an address is like https://host/v1") as caught:
+    with pytest.raises(ModelFailed, match="an address is like https://host/v1") as caught:
         ServedEncoder("openai-compatible:m", url=url)
     assert KEY not in str(caught.value)
 
@@ -363,6 +363,6 @@ def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> No
     if not key:
         assert ServedEncoder("ollama:m", key=key).identity
         return
-    with pytest.raises(EmbedderFailed, match="the name of an environment variable") as caught:
+    with pytest.raises(ModelFailed, match="the name of an environment variable") as caught:
         ServedEncoder("ollama:m", key=key)
     assert key not in str(caught.value)

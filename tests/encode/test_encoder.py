@@ -19,7 +19,7 @@ from command_process import CommandProcess
 from memsheaf import Settings, Sheaf
 from memsheaf.encode import built_in, find_encoder
 from memsheaf.encode.encoder import ENCODER_FILE, FOLDER, TOKENIZER_FILE, BuiltInEncoder
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 SOURCE = Path(FOLDER).parents[1]
 MAX_ENCODER_BYTES = 45_000_000
@@ -205,7 +205,7 @@ def test_a_missing_or_damaged_file_costs_only_vectors(tmp_path: Path, name: str,
         (folder / name).write_bytes(contents[damage])
     encoder = BuiltInEncoder(str(folder))
 
-    with pytest.raises(EmbedderFailed, match="cannot be loaded"):
+    with pytest.raises(ModelFailed, match="cannot be loaded"):
         encoder.encode(["a"])
     settings = Settings(str(tmp_path / "home"), str(tmp_path / "cache"))
     with Sheaf.open("user", settings=settings, embedder=encoder) as sheaf:

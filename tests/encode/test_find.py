@@ -10,7 +10,7 @@ import pytest
 from cases import each_case
 from memsheaf.encode import find_encoder
 from memsheaf.encode.api import PROVIDERS
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 
 def describe(name: str, missing: str) -> str:
@@ -19,10 +19,10 @@ def describe(name: str, missing: str) -> str:
 import sys
 sys.modules[{missing!r}] = None
 from memsheaf.encode import find_encoder
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 try:
     print(type(find_encoder({name!r})).__name__)
-except EmbedderFailed as error:
+except ModelFailed as error:
     print(error, error.hint)
 """
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
@@ -44,7 +44,7 @@ def test_the_encoder_of_a_name_is_found_and_what_is_missing_is_named(name: str, 
 
 @each_case("name", ["word2vec", "MiniLM", "cohere:embed", "semantic:x", "auto "])
 def test_an_encoder_nobody_knows_is_refused_with_those_there_are(name: str) -> None:
-    with pytest.raises(EmbedderFailed) as caught:
+    with pytest.raises(ModelFailed) as caught:
         find_encoder(name)
     for known in ("auto", "none", *PROVIDERS):
         assert known in str(caught.value)

@@ -27,10 +27,9 @@ def check(data: bytes) -> None:
     size, waiting = (*data[:2], 0, 0)[:2]
     pieces = data[2:].split(b"\0")
     lines = [_line(number, pieces[number % len(pieces)]) for number in range(size * 2)]
-    ranked = sorted(lines, key=lambda line: not line[0])
-    _check_page(lay_out(ranked, len(lines), waiting=waiting), len(lines))
-    _check_small(ranked)
-    listing([("n", path, "d") for _, path, _, _ in lines[:5]], 1, len(lines), 5)
+    _check_page(lay_out(lines, len(lines), waiting=waiting), len(lines))
+    _check_small(lines)
+    listing([("n", path, "d") for path, _, _ in lines[:5]], 1, len(lines), 5)
 
 
 def _line(number: int, piece: bytes) -> Line:
@@ -41,7 +40,7 @@ def _line(number: int, piece: bytes) -> Line:
     assert text.startswith("- [")
     assert memory.path in text
     assert len(text) <= 2 * catalog.MAX_LINE_CHARS
-    return memory.pinned, memory.path, memory.type, text
+    return memory.path, memory.type, text
 
 
 def _check_page(page: Page, total: int) -> None:
@@ -62,7 +61,7 @@ def _check_small(ranked: list[Line]) -> None:
         page = lay_out(ranked, len(ranked), max_lines=lines, max_bytes=size)
         assert len(page.text.splitlines()) <= lines
         assert len(page.text.encode()) <= size
-        assert not page.shown or ranked[0][3] in page.text
+        assert not page.shown or ranked[0][2] in page.text
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ EXPECTED = {
     "codex": {"user:feedback_answer-german.md", "user:project_importer-needs-two-passes.md"},
     "claude-mem": {"project_prices-stored-cents.md", "project_discounts-apply-before-tax.md"},
     "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
-    "mem0": {"reference_staging-database-called-shop-stage.md", "user:user_light-roast-coffee.md"},
+    "mem0": {"project_staging-database-called-shop-stage.md", "user:user_light-roast-coffee.md"},
     "server-memory": {"project_ana-silva.md", "project_shop.md", "user:user_default-user.md"},
     "cursor-rules": {"feedback_react.md", "feedback_never-touch-generated-files.md"},
     "agents-md": set(),

@@ -112,7 +112,7 @@ def test_a_push_on_a_version_that_is_not_there_changes_nothing(open_hub: OpenHub
     cursor = hub.pull().cursor
     with pytest.raises(Changed) as caught:
         hub.push(commit(("c.md", None, b"beside"), stale))
-    assert caught.value.path == stale[0]
+    assert caught.value.ref.path == stale[0]
     assert list(hub.pull(cursor).commits) == []
     assert state(open_hub("m2").pull()) == {"a.md": b"1"}
 

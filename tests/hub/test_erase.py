@@ -18,6 +18,7 @@ from memsheaf.errors import HubUnreachable
 from memsheaf.hub import Machine
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.transfer import erase
+from renaming import rename
 
 SECRET = "The merger with Pelikan is announced in spring."
 SAID = Turn("c1", (Message("user", f"Remember: {SECRET}"), Message("assistant", "I will.")))
@@ -210,7 +211,7 @@ def test_a_memory_that_was_renamed_is_erased_under_all_its_names(machines: Seque
     path = ana.write("Merger", SECRET)
     ben.sync()
     with ana.open() as sheaf:
-        renamed = sheaf.rename(path, "Acquisition").path
+        renamed = rename(sheaf, path, "project_acquisition.md")
     cid.sync()
     told = ana.json("erase", renamed, "--yes")
     assert (told["code"], len(told["waiting"])) == (0, 2)

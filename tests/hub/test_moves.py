@@ -15,11 +15,12 @@ from hub.postgres_server import Team
 from memsheaf.errors import Busy, SecretFound, StoreFailed
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Consolidation, Sheaf
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
 from memsheaf.transfer import export, take_in
+from renaming import rename
 
 TEAM = "team/acme"
 TOKEN = "ghp_" + "x7Kq9LmN2pRs4TuV6wYz8AbCdEfGhJ1k3M5n"
@@ -168,8 +169,8 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
         first = sheaf.read(path).version
         sheaf.revise(path, "Fridays", "Mondays")
         sheaf.own.restore(path, first)
-        renamed = sheaf.rename(path, "Release day").path
-        sheaf.pin(renamed)
+        renamed = rename(sheaf, path, "project_release-day.md")
+        sheaf.own.pin([(renamed, "")])
         export({"": sheaf.own}, str(tmp_path / "out.zip"), history=True)
     agree(laptop, desktop)
     with desktop.open() as sheaf:
@@ -277,18 +278,18 @@ def test_a_team_is_consolidated_by_a_person_and_by_one_machine_at_a_time(join: C
     ana, ben = join("ana"), join("ben")
     ana.write("Deploy day", "We deploy on Fridays.")
     with ana.open() as sheaf:
-        gates = {gate.name: gate for gate in sheaf.consolidation.gates()}
+        gates = {gate.name: gate for gate in Consolidation(sheaf).gates()}
         assert not gates["enabled"].is_open
         assert "by a person" in gates["enabled"].why
-        assert sheaf.consolidation.run_if_due()[1] is None
+        assert Consolidation(sheaf).run_if_due()[1] is None
         chosen = ana.settings._replace(policies=((TEAM, "auto"),))
         with Sheaf.open(TEAM, settings=chosen, cwd=str(ana.folder), by="user") as other:
-            assert {gate.name: gate for gate in other.consolidation.gates()}["enabled"].is_open
+            assert {gate.name: gate for gate in Consolidation(other).gates()}["enabled"].is_open
         with ben.open() as there, replica_of(there).lock("consolidate"):
             with pytest.raises(Busy):
-                sheaf.consolidation.run(apply=True)
-            sheaf.consolidation.run()  # a plan disturbs nobody
-        sheaf.consolidation.run(apply=True)
+                Consolidation(sheaf).run(apply=True)
+            Consolidation(sheaf).run()  # a plan disturbs nobody
+        Consolidation(sheaf).run(apply=True)
 
 
 def test_nothing_goes_to_a_team_by_itself(join: Callable[..., ScopeOnMachine]) -> None:

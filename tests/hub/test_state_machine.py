@@ -19,7 +19,7 @@ from hub.ledger import Ledger
 from hub.postgres_server import Server
 from hub.spaces import GitSpace, PostgresSpace, Space, files_of
 from hub.stations import Crash, Station
-from memsheaf.errors import Changed, HubUnreachable, NoSuchCommit, NotFound, VersionGone
+from memsheaf.errors import Changed, HubUnreachable, NotFound, NotInHistory
 from memsheaf.store import Change, version_of
 
 PATHS = ("a.md", "b.md", "sub/c.md")
@@ -124,7 +124,7 @@ class Story(RuleBasedStateMachine):
         others = [other.files() for other in self.stations]
         try:
             commit = station.replica.undo(by="user")
-        except (Changed, NoSuchCommit, VersionGone):
+        except (Changed, NotInHistory):
             return
         except HubUnreachable:
             assert station.line.is_down or station.replica.state().down_at

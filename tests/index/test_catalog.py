@@ -186,18 +186,16 @@ def test_whatever_a_header_says_its_line_is_one_line_with_one_link(name: str, de
 # how much of it
 
 
-def lines_of(sizes: list[tuple[str, bool, str]]) -> list[Line]:
-    """Lines in the order of their rank: pinned first, then the last."""
+def lines_of(sizes: list[tuple[str, str]]) -> list[Line]:
+    """Lines in the order of their rank: the last first."""
     lines: list[Line] = []
-    for number, (kind, pinned, said) in enumerate(sizes):
+    for number, (kind, said) in enumerate(sizes):
         path = f"{number:05}.md"
-        lines.append((pinned, path, kind, f"- [N]({path}) — {said}"))
+        lines.append((path, kind, f"- [N]({path}) — {said}"))
     return sorted(lines, reverse=True)
 
 
-ENTRY = st.tuples(
-    st.sampled_from(list(SECTIONS)), st.booleans(), st.sampled_from(["x", "日本語" * 20, "👩‍💻" * 30, "é" * 150])
-)
+ENTRY = st.tuples(st.sampled_from(list(SECTIONS)), st.sampled_from(["x", "日本語" * 20, "👩‍💻" * 30, "é" * 150]))
 
 
 @given(
@@ -207,7 +205,7 @@ ENTRY = st.tuples(
     max_bytes=st.integers(700, 6_000),
 )
 def test_whatever_the_budget_it_is_kept_and_every_memory_is_counted(
-    entries: list[tuple[str, bool, str]], waiting: int, max_lines: int, max_bytes: int
+    entries: list[tuple[str, str]], waiting: int, max_lines: int, max_bytes: int
 ) -> None:
     lines = lines_of(entries)
 
@@ -219,16 +217,16 @@ def test_whatever_the_budget_it_is_kept_and_every_memory_is_counted(
     shown = targets(page.text)
     assert len(shown) == page.shown
     assert page.shown + not_shown(page.text) == page.total
-    best = [line[1] for line in lines]
+    best = [line[0] for line in lines]
     assert set(shown) == set(best[: len(shown)]), "what is shown ranks before what is not"
     for line in page.text.split("\n"):
-        assert not line.startswith("- [") or line in {entry[3] for entry in lines}, "a line is whole or absent"
+        assert not line.startswith("- [") or line in {entry[2] for entry in lines}, "a line is whole or absent"
 
 
 @given(count=st.integers(180, 215), kinds=st.integers(1, 5))
 def test_up_to_the_last_line_that_fits_nothing_is_cut(count: int, kinds: int) -> None:
     sections = list(SECTIONS)[:kinds]
-    lines = lines_of([(sections[number % kinds], False, "x") for number in range(count)])
+    lines = lines_of([(sections[number % kinds], "x") for number in range(count)])
 
     page = lay_out(lines, count)
 
@@ -247,7 +245,7 @@ def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str)
         for n in range(5_000)
     ]
     texts = [(memory.path, line_text(memory.name, memory.path, memory.summary)) for memory in memories]
-    lines = [(False, path, "user", text) for path, text in reversed(texts)]
+    lines = [(path, "user", text) for path, text in reversed(texts)]
 
     page = lay_out(lines, len(lines))
 

@@ -18,7 +18,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.config import Settings
-from memsheaf.errors import Busy, EmbedderFailed, StoreFailed
+from memsheaf.errors import Busy, ModelFailed, StoreFailed
 from memsheaf.index import database
 from memsheaf.index.database import base_of, connect, database_for, delete, locked
 from memsheaf.sheaf import Sheaf
@@ -47,7 +47,7 @@ class Toy:
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
         self.meanwhile.pop()() if self.meanwhile else None
         if self.refused and any(self.refused in text.split() for text in texts):
-            raise EmbedderFailed("it is refused")
+            raise ModelFailed("it is refused")
         self.texts += len(texts)
         rows = numpy.zeros((len(texts), DIMENSIONS), float32)
         for row, text in zip(rows, texts, strict=True):

@@ -28,7 +28,7 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.config import Settings
-from memsheaf.errors import EmbedderFailed, NotFound
+from memsheaf.errors import ModelFailed, NotFound
 from memsheaf.index import vectors
 from memsheaf.index.database import database_for
 from memsheaf.index.vectors import (
@@ -327,7 +327,7 @@ def test_a_thread_that_hangs_does_not_hold_close_for_long(settings: Settings, to
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(EmbedderFailed("the server is away"), "the server is away"), (KeyError("x"), "KeyError: 'x'")],
+    [(ModelFailed("the server is away"), "the server is away"), (KeyError("x"), "KeyError: 'x'")],
     ids=["failed", "anything"],
 )
 def test_an_embedder_that_fails_is_left_alone_for_a_while(error: Exception, said: str, settings: Settings) -> None:

@@ -29,7 +29,7 @@ from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Memory
 from memsheaf.open_scope import OpenScope
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Consolidation, Sheaf
 from memsheaf.state import State
 from memsheaf.store import ABSENT, Change, Commit
 
@@ -362,7 +362,7 @@ def test_what_due_means(settings: Settings) -> None:
         for number in range(4):
             inbox.append(Turn(f"c{number}", (Message("user", f"Number {number} is said."),)))
             inbox.finish(inbox.next_batch())
-            gates, report = sheaf.consolidation.run_if_due()
+            gates, report = Consolidation(sheaf).run_if_due()
             found.append(report.retired if report else [gate.name for gate in gates if not gate.is_open])
             now[0] += DAY
 

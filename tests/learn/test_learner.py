@@ -164,8 +164,8 @@ def test_suggest_asks_a_person(settings: Settings) -> None:
         (waiting,) = sheaf.learning.queue.all()
         assert (waiting.why, waiting.proposal.explicit) == ("the policy of this scope is to ask", True)
         for value in ('""', "[]", '{"at": 3}'):
-            with sheaf.state.writing() as db:
-                row = sheaf.state.name, "0badc0de", value
+            with sheaf.own.state.writing() as db:
+                row = sheaf.own.state.name, "0badc0de", value
                 db.execute("INSERT OR REPLACE INTO proposal VALUES (?, ?, ?)", row)
             assert len(sheaf.learning.queue.all()) == 1
         saved = sheaf.learning.approve(waiting.id[:4], content="Releases go out on Mondays.")
@@ -297,7 +297,7 @@ def test_text_of_a_tool_stays_unconfirmed_and_out_of_prompt_and_recall(sheaf: Sh
     assert (verdict.outcome, sheaf.read(verdict.path).trust) == ("saved", "unconfirmed")
     assert "Approval" not in sheaf.prompt()
     assert sheaf.recall("how are deployments approved by mail?").memories == ()
-    sheaf.confirm(verdict.path)
+    sheaf.own.confirm([(verdict.path, "")])
     assert "Approval" in sheaf.prompt()
 
 

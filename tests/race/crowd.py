@@ -24,8 +24,6 @@ from contextlib import contextmanager
 
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists
-from memsheaf.index.database import database_for
-from memsheaf.index.search import Index
 from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
 from memsheaf.sheaf import OpenFolders, Sheaf
@@ -45,11 +43,8 @@ def open_sheaf(place: str, cache: str = "cache") -> Sheaf:
     root = os.path.join(place, "user")
     store = FolderStore(root, patience=PATIENCE)
     store.recover()
-    index = Index(store, database_for(root, os.path.join(place, cache)))
     settings = Settings(place, os.path.join(place, cache), embedder="none")
-    scope = OpenScope(
-        Scope("user"), store, index, settings, by="agent", read_only=False, clock=time.time, ledger=None
-    )
+    scope = OpenScope(Scope("user"), settings, store=store)
     folders = OpenFolders("agent")
     folders.add(scope.root, scope)
     return Sheaf(settings, scopes=["user"], folders=folders)

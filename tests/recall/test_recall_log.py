@@ -76,7 +76,7 @@ def test_no_secret_and_not_all_of_a_long_message_is_kept(sheaf: Sheaf) -> None:
     assert token[:12] not in found.message
     assert "[removed: a GitHub token]" in found.message
     assert len(found.message.encode()) <= recall_log.MAX_MESSAGE_BYTES + 3
-    assert token[:12] not in str(sheaf.state.query("SELECT * FROM recall"))
+    assert token[:12] not in str(sheaf.own.state.query("SELECT * FROM recall"))
 
 
 def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
@@ -87,7 +87,7 @@ def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
 
     assert len(found) == recall_log.MAX_RECORDS
     assert found[0].message.startswith("899 ")
-    assert sheaf.state.query("SELECT count(*) FROM recall") == [(recall_log.MAX_RECORDS,)]
+    assert sheaf.own.state.query("SELECT count(*) FROM recall") == [(recall_log.MAX_RECORDS,)]
 
 
 def test_erasing_a_memory_erases_its_recalls_and_messages_that_say_it(sheaf: Sheaf, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -18,9 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memsheaf.config import Settings
-from memsheaf.errors import Changed, NoSuchCommit, NotFound
-from memsheaf.index.database import database_for
-from memsheaf.index.search import Index
+from memsheaf.errors import Changed, NotFound, NotInHistory
 from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
 from memsheaf.sheaf import OpenFolders, Sheaf
@@ -70,18 +67,8 @@ class Story(RuleBasedStateMachine):
         self.boot = boot
         store = FolderStore(self.root, patience=0, boot=boot)
         store.recover()
-        database = database_for(self.root, os.path.join(self.place, "cache"))
         settings = Settings(self.place, os.path.join(self.place, "cache"), embedder="none")
-        scope = OpenScope(
-            Scope("user"),
-            store,
-            Index(store, database),
-            settings,
-            by="agent",
-            read_only=False,
-            clock=time.time,
-            ledger=None,
-        )
+        scope = OpenScope(Scope("user"), settings, store=store)
         folders = OpenFolders("agent")
         folders.add(os.path.join(self.place, "user"), scope)
         self.sheaf = Sheaf(settings, scopes=["user"], folders=folders)
@@ -214,7 +201,7 @@ class Story(RuleBasedStateMachine):
         self.take_over_outside(expected)
         target = self.last_standing()
         if target is None:
-            with pytest.raises(NoSuchCommit):
+            with pytest.raises(NotInHistory):
                 self.sheaf.undo()
             return
         self.undo_it(target, "")

@@ -139,8 +139,8 @@ def _write_file(path: Path, header: dict[str, str], body: str, lists: dict[str, 
 
 def _use_library(layers: Sheaf, here: Path) -> None:
     """What reaches memory through our own door: the gates let text pass that is only hostile to a page."""
-    project, state = layers.only("project"), layers.only("project").state
-    with WorkingTree.open(str(here)) as tree:
+    project, state = layers.only("project"), layers.only("project").own.state
+    with WorkingTree(str(here)) as tree:
         cited = str(make(tree, "app.py:1-3"))
         Facts(project).add(Fact(f"Fact {IMAGE}", f"It is {IMAGE}.", ("app.py:2",), IMAGE, "project"), tree=tree)
     (here / "app.py").write_text(f"# {PAYLOADS[1]} changed\nHOLD = 20\n", "utf-8")

@@ -179,7 +179,7 @@ class _Writer:
         self.here = self.layers["tidewater"]
         self.others: dict[str, Sheaf] = {}
         self.stack = stack
-        self.tree = stack.enter_context(WorkingTree.open(str(place / PRESENT)))
+        self.tree = stack.enter_context(WorkingTree(str(place / PRESENT)))
         self.talks: dict[int, str] = {}
         self.events: list[tuple[int, float, Callable[[], object]]] = []
 
@@ -219,7 +219,7 @@ class _Writer:
 
     def _plan_talks(self) -> None:
         def talk(number: int, project: str, asked: str, answered: str) -> None:
-            state = self.layers[project].only("project").state
+            state = self.layers[project].only("project").own.state
             with Conversations(state, clock=self.clock).begin(model="claude-sonnet", scope="project") as one:
                 one.add(Said("user", asked), Said("assistant", answered))
                 one.add(Said("user", "Good. Keep that in mind."), Said("assistant", "I will."))

@@ -101,10 +101,8 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
     page.get_by_label("Text, in Markdown").fill("Releases are on Thursdays.")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("h1")).to_have_text("Release day")
-    renamed = page.url.partition("?")[0]
-    assert renamed.endswith("/memory/project/project_release-day.md")
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator("h1")).to_have_text(HOSTILE[:60])  # its old name, and so its old address
+    expect(page.locator("h1")).to_have_text(HOSTILE[:60])
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("h1")).to_have_text("Release day")
     page.get_by_role("link", name="Edit").click()
@@ -119,8 +117,8 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
     expect(page.locator("article")).to_contain_text("Wednesdays")
 
     page.get_by_role("link", name="History").click()
-    expect(page.locator("section.card")).to_have_count(5)  # beyond its renaming
-    expect(page.locator("section.card del").filter(has_text="Thursdays")).to_have_count(1)
+    expect(page.locator("section.card")).to_have_count(5)
+    expect(page.locator("section.card del").filter(has_text="Thursdays").first).to_be_visible()
     page.get_by_role("button", name="Restore this text").first.click()
     expect(page.locator("article")).to_contain_text("Thursdays")
     page.get_by_role("link", name="Erase for good").click()
@@ -158,7 +156,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     site: Site, layers: Sheaf, open_page: OpenPage, tmp_path: Path
 ) -> None:
     (tmp_path / "work" / "app.py").write_text("one\n<script>window.__xss=1</script>\nthree\n")
-    with WorkingTree.open(str(tmp_path / "work")) as tree:
+    with WorkingTree(str(tmp_path / "work")) as tree:
         cited = str(make(tree, "app.py:2"))
     odd = "deep folder/50 & 'half' (ü) + 日本.md"
     layers.only("project").write(

@@ -43,7 +43,7 @@ class Place:
         with self.layers(read_only=True) as layers:
             if not tree:
                 return audit(layers.only("project"), today=TODAY)
-            with WorkingTree.open(str(self.work), memories=layers.only("project").root) as opened:
+            with WorkingTree(str(self.work), memories=layers.only("project").root) as opened:
                 return audit(layers.only("project"), today=TODAY, tree=opened)
 
     def files(self) -> dict[str, tuple[bytes, int]]:

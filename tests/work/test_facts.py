@@ -23,6 +23,7 @@ from memsheaf.errors import (
 )
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow
+from memsheaf.sheaf import Consolidation
 from memsheaf.transfer import erase, take_in
 from memsheaf.work.facts import MAX_FACT_BYTES, Fact, Facts, problems_of
 from memsheaf.worktree import WorkingTree
@@ -65,7 +66,7 @@ def facts(sheaf: Sheaf) -> Facts:
 def tree(tmp_path: Path) -> Iterator[WorkingTree]:
     (tmp_path / "work" / "src").mkdir(parents=True)
     (tmp_path / "work" / "src" / "serve.py").write_text("HOST = 'x'\nPORT = 8080\n\ndef serve():\n    pass\n")
-    with WorkingTree.open(str(tmp_path / "work")) as tree:
+    with WorkingTree(str(tmp_path / "work")) as tree:
         yield tree
 
 
@@ -315,7 +316,7 @@ def test_consolidation_leaves_facts_alone(sheaf: Sheaf, facts: Facts) -> None:
     sheaf.write("Port", "d", "project", PORT.fact, allow=Allow(anyway=True))
     before = [memory.version for memory in facts.all()]
 
-    report = sheaf.consolidation.run("none", apply=True)
+    report = Consolidation(sheaf).run("none", apply=True)
 
     for group in (*report.groups, *(group for group, _ in report.dropped)):
         assert not [memory for memory in group.retired if memory.path.startswith("facts/")]

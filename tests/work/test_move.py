@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Sheaf
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotWorth, ScopeRefused
+from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, ScopeRefused
 from memsheaf.memory import Allow
 from memsheaf.open_scope import TOGETHER
 from memsheaf.sheaf import undo_together
 from memsheaf.state.trust import accept
 from memsheaf.transfer import erase, export, take_in
 from memsheaf.web.memories import change_together
+from renaming import rename
 
 
 @pytest.fixture
@@ -22,44 +23,22 @@ def tabs(layers: Sheaf) -> str:
     return layers.only("project").write("Tabs", "indentation", "project", "Use tabs here.").path
 
 
-def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Sheaf, tabs: str) -> None:
+def test_a_file_with_another_name_keeps_its_history(layers: Sheaf, tabs: str) -> None:
     sheaf = layers.only("project")
     first = sheaf.revise(tabs, "Use tabs", "We use tabs")
-    sheaf.write("Editor", "which editor", "project", f"See {tabs} and [[project_tabs]].")
-    new = sheaf.rename(tabs, "Spaces, “never”", expect=first.version)
-    assert (new.path, new.name) == ("project_spaces-never.md", "Spaces, “never”")
-    assert sheaf.read("project_editor.md").body == "See project_spaces-never.md and [[project_spaces-never]].\n"
-    last = sheaf.revise(new.path, "We use", "All of us use")
-    again = sheaf.rename(new.path, "Tabs")
-    assert again.path == tabs  # the name it had is free again
-    assert sheaf.rename(tabs, "Indentation").path == "project_indentation.md"
-    path = "project_indentation.md"
-    said = [commit.why.split()[0] for commit in sheaf.log(path)]
-    assert said == ["rename", "rename", "update", "rename", "update", "remember"]
+    path = rename(sheaf, tabs, "project_indentation.md")
+    last = sheaf.revise(path, "We use", "All of us use")
+    assert [commit.why.split()[0] for commit in sheaf.log(path)] == ["update", "rename", "update", "remember"]
     assert "+We use tabs here." in sheaf.own.diff(path, last.version, first.version)
     sheaf.own.restore(path, first.version)
     assert sheaf.read(path).body == "We use tabs here.\n"
     sheaf.write("Browser", "another one", "project", "Browsers are closed at night.", path=tabs)
-    assert len(list(sheaf.log(path))) == 7  # what is new under an old name is not its history
+    assert len(list(sheaf.log(path))) == 5  # what is new under an old name is not its history
     erase(sheaf.own, path)
     texts = [text for commit in sheaf.log() for step in commit.revisions for text in (step.old, step.new)]
     assert not any(b"se tabs here" in text for text in texts if text)
     assert [commit.why for commit in sheaf.log(tabs)] == ["remember Browser"]
     assert sheaf.read(tabs).name == "Browser"
-
-
-def test_a_name_that_is_taken_or_refused(layers: Sheaf, tabs: str) -> None:
-    sheaf = layers.only("project")
-    sheaf.write("Spaces", "the other way", "project", "Nobody uses spaces any more.")
-    assert sheaf.rename(tabs, "Spaces").path == "project_spaces-2.md"
-    with pytest.raises(Exists):
-        sheaf.rename("project_spaces-2.md", "Tabs", file="project_spaces.md")
-    with pytest.raises(Changed):
-        sheaf.rename("project_spaces-2.md", "Tabs", expect="0" * 64)
-    sheaf.put("CONTEXT.md", "Plain.", free=True)
-    with pytest.raises(BadHeader):
-        sheaf.rename("CONTEXT.md", "Tabs")
-    assert sheaf.rename("project_spaces-2.md", "Tabs", file="deep/Ünicode & more.md").path == "deep/Ünicode & more.md"
 
 
 def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Sheaf, tabs: str) -> None:

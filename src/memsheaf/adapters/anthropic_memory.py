@@ -27,7 +27,6 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Changed,
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
@@ -35,16 +34,18 @@ from memsheaf.errors import (
     NotFound,
     NotWorth,
     PathRefused,
+    ReadOnly,
     Refused,
     SecretFound,
     TextRefused,
+    fact_edit_error,
 )
 from memsheaf.gates import LAYER_FILES, WrittenFile, check_text, replace_piece, require_no_secret, update_memory
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
-from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow, Memory
+from memsheaf.open_scope import retry
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
@@ -301,7 +302,7 @@ class MemoryFiles:
             # these were checked above, and their texts were kept before
             self.sheaf.own.change_many(files, f"rename {old} to {new}", allow=Allow(secrets=True, anyway=True))
         except Exists as error:
-            raise Refused(f"The destination {new_path} already exists as {ROOT}/{to_name(error.path)}") from error
+            raise Refused(f"The destination {new_path} already exists as {ROOT}/{to_name(error.ref.path)}") from error
         return f"Successfully renamed {old_path} to {new_path}"
 
     def clear(self) -> str:
@@ -383,7 +384,7 @@ class MemoryFiles:
             return
         self._refuse_managed(memory.path, None)
         if is_fact(memory.path):
-            raise CreateOnly(memory.path)
+            raise fact_edit_error(memory.path)
         if memory.state in ("bad", "held"):
             raise BadHeader(memory.path, memory.problem)
 
@@ -487,19 +488,17 @@ def list_folder(path: str, folder: str, rows: Sequence[Row], view_range: Sequenc
 def explain(error: MemsheafError) -> str:
     """Return an error in words that a model can act on, with the names it knows."""
     hint = ""
-    if isinstance(error, SecretFound | Duplicate | Busy):
+    if isinstance(error, SecretFound | Duplicate | Busy | Changed):
         hint = error.hint
     elif isinstance(error, NotWorth):
         hint = f"{error.hint} Repeat the command to keep it all the same."
     elif isinstance(error, PathRefused):
         hint = f"Use a plain name such as {ROOT}/notes.md."
-    elif isinstance(error, CreateOnly):
+    elif isinstance(error, ReadOnly) and error.ref.path:  # a fact
         how = "the same name in its header, citations, a reason, and 'supersedes:' with the old file"
         hint = f"To correct it, create a new file below {ROOT}/facts: {how}."
     elif isinstance(error, BadHeader):
         hint = "A person has to fix it; create another file instead."
-    elif isinstance(error, Changed):
-        hint = "View it, and repeat the change on its present text."
     text = shorten(error.message(None))
     if type(error) is not Refused:  # else it is ours, and may repeat the model's own words
         text = re.sub(r"'([^'\n]+\.md)'", lambda quoted: f"{ROOT}/{to_name(quoted[1])}", text)

@@ -37,8 +37,8 @@ from memsheaf.gates import WrittenFile
 from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
-from memsheaf.limits import retry
 from memsheaf.memory import KINDS, MAX_MEMORY_BYTES, Allow, Memory, check, is_conflict_copy, parse
+from memsheaf.open_scope import retry
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
 
@@ -349,11 +349,10 @@ def _write_file(item: StoredItem, fields: Mapping[str, str], body: str, before: 
         problem = "half of a surrogate pair"
     except BadHeader as error:
         problem = error.why
-    refused = TextRefused(f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}")
-    refused.hint = (
-        f"A value is JSON of less than {MAX_MEMORY_BYTES // 1024} KiB; namespace and key together have a few KiB."
+    raise TextRefused(
+        f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}",
+        hint=f"A value is JSON of less than {MAX_MEMORY_BYTES // 1024} KiB; its namespace and key have a few KiB.",
     )
-    raise refused
 
 
 def _to_json(value: object) -> str:

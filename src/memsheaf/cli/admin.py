@@ -16,6 +16,7 @@ from memsheaf.limits import Caps
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.scope import KnownScope, has_hub, list_scopes
+from memsheaf.sheaf import list_notices
 from memsheaf.worktree import count_memories, find_tree
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")
@@ -44,7 +45,7 @@ def scopes(call: Call) -> int:
     """
     settings = call.settings()
     with call.memory() as memory:
-        notices = memory.notices()
+        notices = list_notices(memory)
     found = []
     for scope in list_scopes(settings.places(here()), find_tree):
         name = "" if scope.key.startswith("project~") else scope.name

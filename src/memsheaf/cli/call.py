@@ -11,8 +11,8 @@ from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from memsheaf import config
 from memsheaf.cli.command import Usage
+from memsheaf.config import load
 from memsheaf.errors import (
     Duplicate,
     Exists,
@@ -27,6 +27,7 @@ from memsheaf.errors import (
 from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
+from memsheaf.sheaf import find_memory
 from memsheaf.worktree import WorkingTree, describe_moved
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Call:
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
         if self._settings is None:
-            self._settings = config.load(self.chosen(), warn=self.warn)
+            self._settings = load(self.chosen(), warn=self.warn)
         return self._settings
 
     def chosen(self) -> dict[str, str]:
@@ -151,7 +152,7 @@ class Call:
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
         with self.memory() as memory:
-            ref = memory.find(file) if file else Ref(memory.home, "")
+            ref = find_memory(memory, file) if file else Ref(memory.home, "")
             self.shown = memory.label(ref)
             try:
                 yield memory.only(ref.scope), ref.path
@@ -189,7 +190,7 @@ class Call:
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
-        return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
+        return WorkingTree(folder or around(here()), memories=memories, environment=self.environment)
 
     def announce(self, value: Mapping[str, object], *lines: str) -> None:
         """Tell that a server listens: as one line of JSON, or to a person."""
@@ -235,7 +236,7 @@ class Call:
                     from memsheaf.hosts.answer import spawn_apart
 
                     spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
-            for path in sheaf.index.kept:
+            for path in sheaf.index.publisher.moved:
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
                     f"is in {path} now; `memsheaf log --full {path}` has the id for `memsheaf undo`."

@@ -25,13 +25,14 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
+from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
 from memsheaf.learn.corrections import current_part
 from memsheaf.learn.sentences import split_facts
-from memsheaf.memory import KINDS, Allow, Memory, parse
+from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.sheaf import Saved, Sheaf, forget_together
+from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import is_question
@@ -209,7 +210,7 @@ def update(call: Call) -> int:
     """
     options = call.options
     with call.memory() as layers, insisting():
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         memory = layers.revise(ref, options.old, options.new, count=options.count, allow=call.allow())
     return _changed(call, "Updated", memory)
 
@@ -240,7 +241,7 @@ def forget(call: Call) -> int:
     with call.memory() as layers:
         if options.all:
             return _forget_all(call, layers)
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         file = layers.label(ref)
         if options.dry_run:
             return call.answer({"path": file, "commit": None}, f"Would forget {file}")
@@ -291,7 +292,7 @@ def has_word(text: str, word: str) -> bool:
 
 @takes(
     FILE,
-    Argument("--rename", "give it this name instead, and its file the name that follows", "NAME"),
+    Argument("--rename", "give it this name instead; its file keeps its own", "NAME"),
     Argument("--pin", "keep it in the catalog however many memories there are"),
     Argument("--unpin", "no longer keep it there"),
     Argument("--move", "move it to this scope", "SCOPE"),
@@ -358,11 +359,14 @@ def _edit_header(call: Call) -> int:
     if options.pin and options.unpin:
         raise Usage("--pin and --unpin contradict each other")
     with call.memory() as layers, insisting():
-        ref = layers.find(options.file)
+        ref = find_memory(layers, options.file)
         if options.rename:
-            ref = layers.rename(ref, options.rename, allow=Allow(options.allow_secret)).ref
+            was = layers.read(ref)
+            name = clean_field("name", options.rename)
+            text = edit_text(was.text, fields={"name": name, "updated": layers.today})
+            layers.put(ref, text, expect=was.version, allow=Allow(options.allow_secret))
         if options.pin or options.unpin:
-            layers.pin(ref, options.pin)
+            layers.open_scope(ref.scope).pin([(ref.path, "")], options.pin)
         if options.move:
             added, _ = layers.open_scope(ref.scope).move([(ref.path, "")], layers.open_scope(options.move))
             ref = Ref(added.scope, added.revisions[0].path)

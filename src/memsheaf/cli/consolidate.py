@@ -19,6 +19,7 @@ from memsheaf.learn.consolidate import (
     unexpect,
 )
 from memsheaf.learn.consolidate import expect as expect_answer
+from memsheaf.sheaf import Consolidation
 from memsheaf.work.brief import compact as compact_conversation
 from memsheaf.work.compaction import LEVELS
 
@@ -44,7 +45,7 @@ def consolidate(call: Call) -> int:
     """
     options, console = call.options, call.console
     with call.changing() if options.apply else call.reading() as sheaf, console.progress("Asking") as progress:
-        report = sheaf.consolidation.run(options.model, apply=options.apply, progress=progress)
+        report = Consolidation(sheaf).run(options.model, apply=options.apply, progress=progress)
     return _answer_report(call, report, apply=options.apply)
 
 
@@ -66,7 +67,7 @@ dream = group(
 def status_dream(call: Call) -> int:
     """Print every gate, open or closed, and why."""
     with call.reading() as sheaf:
-        found = list(sheaf.consolidation.gates())
+        found = list(Consolidation(sheaf).gates())
     is_due = all(gate.is_open for gate in found)
     gates = [{"name": gate.name, "open": gate.is_open, "why": gate.why} for gate in found]
     return call.answer(
@@ -81,7 +82,7 @@ def run_dream(call: Call) -> int:
     """Consolidate when all gates are open; else say which is closed, which is no error."""
     with call.changing() as sheaf, call.console.progress("Asking") as progress:
         try:
-            found, report = sheaf.consolidation.run_if_due(call.options.model, progress=progress)
+            found, report = Consolidation(sheaf).run_if_due(call.options.model, progress=progress)
         except Busy as error:  # another process began in the same instant
             return call.answer({"done": False, "why": [str(error)]}, f"Not now: {error}.")
     if report is None:
@@ -113,12 +114,12 @@ def expect(call: Call) -> int:
         if options.question:
             path = sheaf.read(options.file).path
             sheaf.own.require_writable()
-            expect_answer(sheaf.state, options.question, path)
+            expect_answer(sheaf.own.state, options.question, path)
             if path not in [match.row.path for match in sheaf.own.matches(options.question, limit=MAX_ANSWERS)]:
                 console.note(f"now it does not find {path} among the first {MAX_ANSWERS}: it counts once it does")
-        elif options.drop and not unexpect(sheaf.state, options.drop):
+        elif options.drop and not unexpect(sheaf.own.state, options.drop):
             raise Usage("there is no such question; `memsheaf expect` shows them")
-        stored = expectations(sheaf.state)
+        stored = expectations(sheaf.own.state)
     table = Table([(pair.path, pair.question) for pair in stored], ("bold",))
     return call.answer({"expected": stored}, table if stored else "No questions are stored.")
 
@@ -211,7 +212,7 @@ def compact(call: Call) -> int:
             name=turns[-1].conversation,
             approve=options.approve,
         )
-        folder = layers.only("project").state.folder
+        folder = layers.only("project").own.state.folder
     file = os.path.join(folder, done.spill.name) if done.spill else ""
     messages = [
         {"role": one.role, "content": one.text, **({"id": one.id} if one.id else {})} for one in done.conversation

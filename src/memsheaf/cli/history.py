@@ -12,11 +12,11 @@ from memsheaf import transfer
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
+from memsheaf.errors import Changed, NotFound, NotInHistory, Ref, hinted
 from memsheaf.memory import parse
 from memsheaf.open_scope import TOGETHER, OpenScope
 from memsheaf.scope import project_root
-from memsheaf.sheaf import AllScopes
+from memsheaf.sheaf import AllScopes, find_memory, list_notices
 from memsheaf.store import Commit, Revision
 from memsheaf.transfer import Locations, Proof
 from memsheaf.work.relocate import move
@@ -125,7 +125,7 @@ def redo(call: Call) -> int:
     with call.memory() as memory:
         undos = [undo for scope in memory.open_scopes(lasting=True) for undo in _last_undo(scope)]
     if not undos:
-        raise hinted(NoSuchCommit("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
+        raise hinted(NotInHistory("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
     last = max(undos, key=lambda undo: undo.at)
     return _undo(call, last.id, "Done again", call.undo_hint())
 
@@ -136,7 +136,7 @@ def _last_undo(scope: OpenScope) -> Iterator[Commit]:
     for commit in scope.log():
         if not commit.undoes:
             return
-        with suppress(NoSuchCommit):
+        with suppress(NotInHistory):
             if scope.last_change(commit.undoes).undoes:
                 redone.add(commit.undoes)
                 continue
@@ -150,7 +150,7 @@ def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
             commits = memory.only(*memory.scopes(lasting=True)).undo(commit_id, others=everywhere)
-        except (Changed, NoSuchCommit) as error:
+        except (Changed, NotInHistory) as error:
             lost = [line for scope in memory.open_scopes(lasting=True) for line in scope.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None
@@ -208,7 +208,7 @@ def _restore_lost(call: Call) -> int:
         memory.list()  # the catalog is written again
         if dismiss:
             record_tree(settings.places(here()), decided=True)
-        notices = memory.notices()
+        notices = list_notices(memory)
     nothing = "what is gone is not reported any more" if dismiss else "nothing is missing"
     shown = [f"  + {path}" for path in files[:FOLDED]]
     if len(files) > FOLDED:
@@ -248,7 +248,7 @@ def erase(call: Call) -> int:
       memsheaf erase user_phone-number.md --yes --json
     """
     with call.memory() as memory:
-        file = memory.label(memory.find(call.options.file))
+        file = memory.label(find_memory(memory, call.options.file))
     if call.options.yes and file != call.options.file:
         raise Usage(f"erase cannot be undone: with --yes give the whole name, {file}")
     question = f"Erase {file} and all its versions for good?"

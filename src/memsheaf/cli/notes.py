@@ -184,14 +184,16 @@ def _store_fact(call: Call, *, supersedes: str = "", category: str | None = None
     text, reason = call.given_text(options.text), options.reason or ""
     allow = call.allow()
     with call.layers() as layers, call.tree(layers.only("project").root) as tree, insisting():
-        facts = Facts(layers.only("project"))
+        project = layers.only("project")
+        facts = Facts(project)
         places = tuple(tree.spell_from_root(place, here()) for place in options.cite or ())
         if category is None:
             memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)
         else:
             fresh = Fact(options.what, text, places, reason, category)
             memory = facts.add(fresh, supersedes=supersedes, tree=tree, allow=allow)
-    value = {**pick(memory, ("path", "version", "supersedes")), "commit": facts.commit}
+        commit = next(project.log(memory.path, limit=1)).id
+    value = {**pick(memory, ("path", "version", "supersedes")), "commit": commit}
     retired = f", which supersedes {', '.join(memory.supersedes)}" if memory.supersedes else ""
     return call.answer(value, f"Saved {memory.path}{retired}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import Call, here, plural
@@ -49,7 +48,7 @@ def promote(call: Call) -> int:
     what only a reader can: what the code or its history says, what is of the moment and what is tied to one task
     stays where it is, and a procedure is rather a skill. To name the item is to say that it is none of these. What is
     known there already is skipped or superseded; for the project, the five fields of a fact must be complete; no
-    secret goes anywhere. The line to type is shown. What was promoted is marked where it was noted.
+    secret goes anywhere. What was promoted is marked where it was noted.
 
     examples:
       memsheaf promote
@@ -91,8 +90,8 @@ def promote(call: Call) -> int:
                 for item in found
             ]
         if not options.item:
-            value = {"items": [_json(call, one) for one in examined], "questions": QUESTIONS}
-            return call.answer(value, _list_parts(call, examined))
+            value = {"items": [_json(one) for one in examined], "questions": QUESTIONS}
+            return call.answer(value, _list_parts(examined))
         (one,) = examined
         if one.recommend != "yes":
             return _refuse(call, one)
@@ -105,8 +104,8 @@ def promote(call: Call) -> int:
         f"Undo with `memsheaf undo {commit} --scope {one.target}`, and the mark with "
         f"`memsheaf undo --scope {one.item.scope}`.",
     ]
-    done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
-    return call.answer({**_json(call, one), **done}, _examination_parts(one), said)
+    done = {"promoted": memory.path, "version": memory.version, "commit": commit}
+    return call.answer({**_json(one), **done}, _examination_parts(one), said)
 
 
 def _find_item(found: Sequence[PromotionItem], wanted: str) -> PromotionItem:
@@ -129,12 +128,9 @@ def _completed(call: Call, item: PromotionItem) -> PromotionItem:
     )
 
 
-def _list_parts(call: Call, found: Sequence[Examination]) -> Iterator[Part]:
+def _list_parts(found: Sequence[Examination]) -> Iterator[Part]:
     for one in found:
         yield from _examination_parts(one)
-        line = _next(call, one)
-        stays = "it stays, or " if one.recommend == "no" else ""
-        yield Styled(f"  {stays}type: {line}" if line else "  it stays where it is", "cyan")
         yield ""
     if found:
         yield "Before you promote one, ask:"
@@ -158,33 +154,7 @@ def _examination_parts(one: Examination) -> Iterator[Part]:
         yield from (f"    {line}" for line in one.diff.splitlines())
 
 
-def _next(call: Call, one: Examination) -> str:
-    """The line to type for an item: what was typed already, and a word in capitals for what is still missing.
-
-    For an item that is stopped, it is the line that insists or sends it elsewhere; "" when nothing helps.
-    """
-    options, stopping = call.options, [step for step in one.steps if step.verdict == "stop"]
-    if not all(step.help for step in stopping):
-        return ""
-    layer, _, name = one.item.scope.partition("/")
-    words = {f"--{layer}": name, "--to": one.target}
-    for option in ("subject", "fact", "reason", "category", "supersede", "anyway"):
-        if given := getattr(options, option):
-            words[f"--{option}"] = shlex.quote(given)
-    if options.cite:
-        words["--cite"] = " --cite ".join(map(shlex.quote, options.cite))
-    if options.yes:
-        words["--yes"] = ""
-    goes_elsewhere = any("--to" in step.help for step in stopping)
-    for step in stopping if goes_elsewhere else one.steps:
-        for word in shlex.split(step.help):
-            if word.startswith("--"):
-                option = word
-            words[option] = "" if word == option else shlex.quote(word)
-    return " ".join(["memsheaf promote", one.item.id, *(f"{key} {value}".rstrip() for key, value in words.items())])
-
-
-def _json(call: Call, one: Examination) -> dict[str, object]:
+def _json(one: Examination) -> dict[str, object]:
     item = one.item
     return {
         "id": item.id,
@@ -198,15 +168,12 @@ def _json(call: Call, one: Examination) -> dict[str, object]:
         "to": one.target,
         "diff": one.diff,
         "steps": one.steps,
-        "next": _next(call, one),
     }
 
 
 def _refuse(call: Call, one: Examination) -> int:
     """Say why an item was not promoted, and what to type instead."""
     waiting = [f"{step.name}: {step.said}" for step in one.steps]
-    call.answer({**_json(call, one), "promoted": "", "commit": ""}, _examination_parts(one))
+    call.answer({**_json(one), "promoted": "", "commit": ""}, _examination_parts(one))
     call.console.note(f"memsheaf: it was not promoted; {'; '.join(waiting)}", style="red")
-    line = _next(call, one)
-    call.console.note(f"Type: {line}" if line else "It stays where it was noted.")
     return 1

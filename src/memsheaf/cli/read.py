@@ -13,7 +13,7 @@ from memsheaf.errors import NotFound, Ref, hinted
 from memsheaf.index.browse import Filter
 from memsheaf.open_scope import list_page, prompt_sections
 from memsheaf.scope import around
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, find_memory, list_notices
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def list_(call: Call) -> int:
     wanted = Filter(kind=options.type or "", trust="unconfirmed" if options.unconfirmed else "")
     with call.memory() as memory:
         rows = [row for _, row in list_page(memory.open_scopes(), wanted)[0]]
-        notices = [] if options.paths and not call.console.json else memory.notices()
+        notices = [] if options.paths and not call.console.json else list_notices(memory)
         narrowed = f" of type {options.type!r}" if options.type else ""
         narrowed += " that are unconfirmed" if options.unconfirmed else ""
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
@@ -80,7 +80,7 @@ def list_(call: Call) -> int:
 
 
 def _notes(memory: Sheaf) -> list[Note]:
-    return [Note(notice, "yellow") for notice in memory.notices()]
+    return [Note(notice, "yellow") for notice in list_notices(memory)]
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -96,9 +96,9 @@ def show(call: Call) -> int:
     """
     with call.memory() as layers:
         try:
-            memory = layers.read(layers.find(call.options.file))
+            memory = layers.read(find_memory(layers, call.options.file))
         except NotFound as error:
-            raise hinted(error, "; ".join(layers.notices()) or error.hint) from None
+            raise hinted(error, "; ".join(list_notices(layers)) or error.hint) from None
         warnings = [*memory.warnings, *layers.open_scope(memory.scope).caveats(memory)]
         file = layers.label(memory.ref)
         unsent = _unsent(layers).get(memory.ref, "")

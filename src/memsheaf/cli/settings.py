@@ -9,7 +9,7 @@ from memsheaf.cli.command import Argument, Usage, group, text
 from memsheaf.cli.output import Note, Table
 from memsheaf.encode import BUILT_IN, find_encoder
 from memsheaf.encode.api import PROVIDERS
-from memsheaf.errors import EmbedderFailed, ModelFailed, NotFound
+from memsheaf.errors import ModelFailed, NotFound
 from memsheaf.llm import load_model
 from memsheaf.llm.http import parse_address
 from memsheaf.work.settings_file import Setting, SettingsFile, to_toml
@@ -104,7 +104,7 @@ def _check_service(call: Call, key: str, value: str) -> Note | None:
             load_model(**given, environment=call.environment)
     except ValueError as error:
         raise Usage(f"{key} cannot be {value!r}: {error}") from None
-    except (ModelFailed, EmbedderFailed) as error:
+    except ModelFailed as error:
         return Note(f"not usable yet: {error}. {error.hint}", "yellow")
     unused = f"it is used once {table}.name is set: `memsheaf config set {table}.name PROVIDER:MODEL`"
     return Note(unused, "yellow") if provider in ("", "auto", "none") and part != "name" else None

@@ -15,7 +15,7 @@ from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
 from memsheaf.open_scope import new_group
 from memsheaf.scope import KnownScope, inside, private_root, repository_around
-from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf
+from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, list_notices
 from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported, list_scopes, take_in
 from memsheaf.transfer import export as write_archive
@@ -53,7 +53,7 @@ def export(call: Call) -> int:
         done = write_archive(
             {folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=options.history
         )
-        notices = stack.enter_context(call.memory()).notices()
+        notices = list_notices(stack.enter_context(call.memory()))
         counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
     return call.answer(

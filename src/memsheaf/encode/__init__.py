@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from memsheaf.encode.calibration import Calibration
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -48,14 +48,14 @@ class Encoder(Protocol):
         """Return how many numbers a vector has.
 
         Raises:
-            EmbedderFailed: only an answer can tell, and there is none.
+            ModelFailed: only an answer can tell, and there is none.
         """
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
         """Return one row of length 1 for each text, in their order. The product of two rows is their cosine.
 
         Raises:
-            EmbedderFailed: it cannot be used after all.
+            ModelFailed: it cannot be used after all.
         """
 
 
@@ -66,26 +66,21 @@ def find_encoder(name: str = "auto", *, url: str = "", key: str = "") -> Encoder
     its `key` where they are not the provider's own; no text is sent to one not named so.
 
     Raises:
-        EmbedderFailed: there is no encoder of that name, or it needs a library that cannot be imported.
+        ModelFailed: there is no encoder of that name, or it needs a library that cannot be imported.
     """
     if name == "none":
         return None
     if name in BUILT_IN:
         if encoder := built_in():
             return encoder
-        raise EmbedderFailed(
+        raise ModelFailed(
             f"the built-in encoder needs {' and '.join(LIBRARIES)}, which cannot all be imported",
-            f"`pip install --force-reinstall {' '.join(LIBRARIES)}` brings them; until then, words decide.",
+            hint=f"`pip install --force-reinstall {' '.join(LIBRARIES)}` brings them; until then, words decide.",
         )
-    from memsheaf.encode.api import PROVIDERS, ServedEncoder
+    from memsheaf.encode.api import ServedEncoder
 
-    if name.partition(":")[0] not in PROVIDERS:
-        raise EmbedderFailed(
-            f"there is no encoder {name!r}, only auto, none, and provider:model with one of {', '.join(PROVIDERS)}",
-            "`memsheaf config set embedder.name auto` takes the built-in one.",
-        )
     if find_spec("numpy") is None:
-        raise EmbedderFailed(f"the encoder {name!r} needs numpy", "`pip install numpy` brings it.")
+        raise ModelFailed(f"the encoder {name!r} needs numpy", hint="`pip install numpy` brings it.")
     return ServedEncoder(name, url=url, key=key)
 
 
@@ -94,7 +89,7 @@ def find_problem(name: str, url: str, key: str) -> str:
     try:
         if encoder := find_encoder(name, url=url, key=key):
             encoder.encode(["memory"])
-    except EmbedderFailed as error:
+    except ModelFailed as error:
         return f"{error}. {error.hint}"
     return ""
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.errors import EmbedderFailed
-from memsheaf.llm.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
+from memsheaf.errors import ModelFailed
+from memsheaf.llm.http import PAUSE, VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
 
@@ -31,7 +31,6 @@ MAX_MESSAGE_CHARS = 200
 MAX_PAUSE_SECONDS = 5.0
 
 _BUSY_STATUS = (429, 502, 503, 504)
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HOST = re.compile(r"https?://([\w.-]+)", re.A)
 _HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
@@ -77,16 +76,18 @@ class ServedEncoder:
     ) -> None:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
-            raise EmbedderFailed(f"there is no encoder {name!r}: a provider is one of {', '.join(PROVIDERS)}", _HINT)
+            others = f"auto, none, and provider:model with one of {', '.join(PROVIDERS)}"
+            hint = "`memsheaf config set embedder.name auto` takes the built-in one."
+            raise ModelFailed(f"there is no encoder {name!r}, only {others}", hint=hint)
         self._provider = PROVIDERS[kind]
         if not (url or self._provider.url):
-            raise EmbedderFailed(f"the encoder {name!r} needs an address", "Set its url, such as https://host/v1.")
-        if key and not _VARIABLE.fullmatch(key):
-            raise EmbedderFailed("the key of an encoder is given as the name of an environment variable", _HINT)
+            raise ModelFailed(f"the encoder {name!r} needs an address", hint="Set its url, such as https://host/v1.")
+        if key and not VARIABLE_NAME.fullmatch(key):
+            raise ModelFailed("the key of an encoder is given as the name of an environment variable", hint=_HINT)
         try:
             self._place = parse_address(url or self._provider.url)
         except ValueError as error:
-            raise EmbedderFailed(f"the encoder {name!r} has no address that can be used: {error}", _HINT) from None
+            raise ModelFailed(f"the encoder {name!r} has no address that can be used: {error}", hint=_HINT) from None
         # A provider's own key is for its own address; whoever gives another one says which key goes there.
         self._variable = key or ("" if url else self._provider.key)
         self._name = f"{name} at {self._place}"
@@ -102,7 +103,7 @@ class ServedEncoder:
 
     @property
     def dimensions(self) -> int:
-        """Return how many numbers a vector has; the first answer tells. Raises EmbedderFailed."""
+        """Return how many numbers a vector has; the first answer tells. Raises ModelFailed."""
         if not self._dimensions:
             self.encode(["."])
         return self._dimensions
@@ -111,7 +112,7 @@ class ServedEncoder:
         """Return one row of length 1 for each text.
 
         Raises:
-            EmbedderFailed: there is no key, no answer in time, or none that can be used.
+            ModelFailed: there is no key, no answer in time, or none that can be used.
         """
         import numpy
 
@@ -134,7 +135,7 @@ class ServedEncoder:
     def _ask(self, body: bytes) -> bytes:
         """Return the answer to a question, with one more try where that may help."""
         for is_last in (False, True):
-            key = self._key()
+            key = read_key(self._name, self._variable, self._environment)
             headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
             if key:
                 headers["Authorization"] = f"Bearer {key}"
@@ -155,15 +156,7 @@ class ServedEncoder:
             self._sleep(wait)
         raise failure
 
-    def _key(self) -> str:
-        key = self._environment.get(self._variable, "").strip() if self._variable else ""
-        if self._variable and not key:
-            raise self._failed(f"needs a key, and the environment variable {self._variable} is not set")
-        if not re.fullmatch(r"[!-~]*", key):
-            raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
-        return key
-
-    def _refused(self, answer: HttpAnswer, key: str) -> EmbedderFailed:
+    def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
 
         def clean(text: str) -> str:
@@ -181,18 +174,18 @@ class ServedEncoder:
             problem += f" (the key is in the environment variable {self._variable})"
         return self._failed(problem)
 
-    def _unreached(self, error: Exception) -> EmbedderFailed:
+    def _unreached(self, error: Exception) -> ModelFailed:
         if isinstance(error, TimeoutError):
             return self._failed(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
             is_ollama = self._provider is PROVIDERS["ollama"]
-            hint = "Is it running? `ollama serve` starts it." if is_ollama else ""
+            hint = "Is it running? `ollama serve` starts it." if is_ollama else _HINT
             return self._failed("cannot be reached: nothing listens there", hint)
         reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
         return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, problem: str, hint: str = "") -> EmbedderFailed:
-        return EmbedderFailed(f"{self._name} {problem}", hint or _HINT)
+    def _failed(self, problem: str, hint: str = _HINT) -> ModelFailed:
+        return ModelFailed(f"{self._name} {problem}", hint=hint)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

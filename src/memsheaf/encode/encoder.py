@@ -19,7 +19,7 @@ from onnxruntime import InferenceSession, SessionOptions, set_default_logger_sev
 from tokenizers import Encoding, Tokenizer
 
 from memsheaf.encode.calibration import Calibration
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ENCODER_FILE = "encoder.onnx"
@@ -51,13 +51,13 @@ class Network:
         """Return the tokens of a text, or of a pair; without `encode_batch`, whose threads a fork breaks.
 
         Raises:
-            EmbedderFailed: the files cannot be loaded.
+            ModelFailed: the files cannot be loaded.
         """
         tokenizer = self._load()[1]
         return tokenizer.encode(_clean(text), None if other is None else _clean(other))
 
     def run(self, encodings: Sequence[Encoding], width: int) -> Floats:
-        """Return one row of numbers for each tokenized text, in their order. Raises EmbedderFailed."""
+        """Return one row of numbers for each tokenized text, in their order. Raises ModelFailed."""
         session = self._load()[0]
         rows = numpy.zeros((len(encodings), width), float32)
         for places in _batches([len(encoding.ids) for encoding in encodings]):
@@ -84,7 +84,8 @@ class Network:
                     session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
                     tokenizer = _load_tokenizer(self._folder)
                 except Exception as error:  # both libraries raise errors of their own making
-                    raise EmbedderFailed(f"the built-in encoder cannot be loaded: {error}") from error
+                    hint = "`pip install --force-reinstall memsheaf` repairs it; until then, words decide."
+                    raise ModelFailed(f"the built-in encoder cannot be loaded: {error}", hint=hint) from error
                 self._loaded = session, tokenizer
             return self._loaded
 
@@ -100,7 +101,7 @@ class BuiltInEncoder:
         self.judge = Network(folder, JUDGE_FILE)
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return one row of length 1 for each text. Raises EmbedderFailed."""
+        """Return one row of length 1 for each text. Raises ModelFailed."""
         rows = self._network.run([self._network.tokenize(text) for text in texts], self.dimensions)
         result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
         return result
@@ -113,7 +114,7 @@ class BuiltInEncoder:
         return Calibration(COSINE_WEIGHT, float(numpy.append(question, 1) @ _NEEDS))
 
     def knows(self, text: str) -> bool:
-        """Return False for one or two words that are mere strings of syllables to the encoder. Raises EmbedderFailed.
+        """Return False for one or two words that are mere strings of syllables to the encoder. Raises ModelFailed.
 
         What "zzzz" or "flarb blorp" is near to says nothing.
         """

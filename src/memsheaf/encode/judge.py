@@ -13,12 +13,13 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from memsheaf.encode import built_in
-from memsheaf.errors import EmbedderFailed
+from memsheaf.errors import ModelFailed
 
 TYPES = ("", "feedback", "user", "project", "reference")  # "" is not worth keeping
 MAX_CONTEXT_CHARS = 240  # of what was said before a sentence; as in training
 MAX_CHARS = 600  # of a sentence, or of an older text
 MIN_PERSONAL = 0.5  # from which a sentence is about the person
+USER_WEIGHT = 3.0  # "I prefer pnpm" may be of the type `user` or `feedback`, and is more useful as the first
 MIN_PERSONAL_PROJECT = 0.6  # of a sentence of the type `project`, which is the project's in doubt
 _OUTPUTS = 13  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
 _TASK_ENDS = (5, 7, 10)
@@ -67,6 +68,7 @@ def judge_sentence(text: str, before: str = "") -> Judgement:
         is_personal = bool(re.search(_FIRST_PERSON, text))
         return Judgement("user" if is_personal else "project", UNJUDGED_WORTH, float(is_personal))
     types, personal = likely[:5], likely[5]
+    types[2] *= USER_WEIGHT
     kind = TYPES[max(range(1, 5), key=types.__getitem__)]
     if kind in ("user", "project"):  # type and scope agree
         is_personal = personal >= (MIN_PERSONAL if kind == "user" else MIN_PERSONAL_PROJECT)
@@ -90,7 +92,7 @@ def cosine(one: str, other: str) -> float:
     encoder = built_in()
     try:
         vectors = encoder.encode([one, other]) if encoder else None
-    except EmbedderFailed:
+    except ModelFailed:
         return 0.0
     return 0.0 if vectors is None else float(vectors[0] @ vectors[1])
 
@@ -99,7 +101,7 @@ def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     """Return whose a memory is: the person's, known in every project, or the project's.
 
     The text decides, except that type `user` is always the person's, and that `project` is the project's in doubt.
-    Only the first paragraph is judged: the reason behind a rule often names the project in which it was learned.
+    The first paragraph counts: the reason behind a rule often names the project in which it was learned.
 
     >>> guess_scope("Keep your answers short."), guess_scope("The staging database is wiped every Sunday.")
     ('user', 'project')
@@ -107,7 +109,11 @@ def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     if kind == "user":
         return "user"
     rule = re.sub(r"(?s)\A\s*(?:#[^\n]*\n\s*)?|(?:\n\s*\n|\*\*(?:Why|How to apply):).*", "", text)
-    is_personal = judge_sentence(rule).personal >= (MIN_PERSONAL_PROJECT if kind == "project" else MIN_PERSONAL)
+    personal = judge_sentence(rule).personal
+    if kind == "project":
+        is_personal = min(personal, judge_sentence(text).personal) >= MIN_PERSONAL_PROJECT
+    else:
+        is_personal = personal >= MIN_PERSONAL
     return "user" if is_personal else "project"
 
 
@@ -120,7 +126,7 @@ def _ask(before: str, text: str) -> list[float]:
 
     try:
         scores = encoder.judge.run([encoder.judge.tokenize(before, text)], _OUTPUTS)[0]
-    except EmbedderFailed:
+    except ModelFailed:
         return []
     likely: list[float] = []
     for part in numpy.split(scores, _TASK_ENDS):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
-from memsheaf.errors import Refused, hinted
+from memsheaf.errors import Refused
 from memsheaf.frontmatter import edit_text
 from memsheaf.memory import Memory
 
@@ -223,7 +223,7 @@ def _require_place(citation: Citation, lines: Sequence[bytes]) -> None:
 
 def _refused(why: str) -> Refused:
     hint = "Give a path inside the working tree, with a line or a symbol: src/app.py:10-12, src/app.py#Server.start."
-    return hinted(Refused(why), hint)
+    return Refused(why, hint=hint)
 
 
 def check(citation: Citation, tree: Tree) -> Verdict:

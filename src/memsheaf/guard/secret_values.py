@@ -380,12 +380,12 @@ def assigned_values(text: str) -> Iterator[tuple[str, int, int]]:
     for word in _announcing(words).finditer(lowered):
         first = max(0, word.start() - MAX_CHARS_BEFORE)
         piece = text[first : word.end() + MAX_CHARS_BEHIND]
-        span = _find_value(piece, word.start() - first, word.end() - first, words, is_token=bool(word[3]))
+        span = _find_value(piece, word.start() - first, word.end() - first, words, of_token=bool(word[3]))
         if span:
             yield "a key or token" if word[3] else "a password", first + span[0], first + span[1]
 
 
-def _find_value(text: str, at: int, end: int, words: tuple[str, ...], *, is_token: bool) -> tuple[int, int] | None:
+def _find_value(text: str, at: int, end: int, words: tuple[str, ...], *, of_token: bool) -> tuple[int, int] | None:
     """Return where the value stands that the word at this place announces, in a piece of text around it."""
     word = text[at:end].lower()
     before = text[:at]
@@ -395,14 +395,14 @@ def _find_value(text: str, at: int, end: int, words: tuple[str, ...], *, is_toke
             return None
     match = re.compile(_DIRECT_VALUE).match(text, end)
     if match and (word != "pass" or match["mark"]):
-        span = _judge_value(match, before, is_direct=True, is_token=is_token)
+        span = _judge_value(match, before, is_direct=True, of_token=of_token)
         if span:
             return span
     if word == "pass" or not re.compile(_MIXED_SIGNS).search(text, end, end + MAX_LOOSE_CHARS):
         return None
     pattern = _LOOSE_VALUE_ASCII if text.isascii() else _LOOSE_VALUE
     match = re.compile(pattern).match(text, end, _reach(lower(text), end, words))
-    return _judge_value(match, before, is_direct=False, is_token=is_token) if match else None
+    return _judge_value(match, before, is_direct=False, of_token=of_token) if match else None
 
 
 def _reach(lowered: str, at: int, words: tuple[str, ...]) -> int:
@@ -420,7 +420,7 @@ def lower(text: str) -> str:
     return text.replace("İ", "i").lower()  # the one letter that becomes two
 
 
-def _judge_value(match: re.Match[str], before: str, *, is_direct: bool, is_token: bool) -> tuple[int, int] | None:
+def _judge_value(match: re.Match[str], before: str, *, is_direct: bool, of_token: bool) -> tuple[int, int] | None:
     """Return where the secret stands that a word announces, if there is one."""
     about = match["tail"] if is_direct else f"{match['tail']} {match['gap'] or ''}"
     if any(re.fullmatch(_OTHER_SUBJECTS, word) for word in re.findall(_LETTER_RUN, about)):
@@ -434,12 +434,12 @@ def _judge_value(match: re.Match[str], before: str, *, is_direct: bool, is_token
         and re.match(_UNUSUAL_WORD, re.sub(_TECHNICAL_WORDS, "", value))
         and not re.search(_BELONGS_TO_SUBJECT, before)
     )
-    if is_token:
-        judge = "token" if is_direct else "striking"
-    elif not is_direct and not is_stated:
-        judge = "striking"
+    if not is_direct and (of_token or not is_stated):
+        may_be = is_striking
+    elif of_token:
+        may_be = is_token
     elif is_quoted or "=" in mark or (is_stated and not mark):
-        judge = "exact"
+        may_be = is_exact_password
     else:
-        judge = "password"
-    return (start, start + len(value)) if JUDGES[judge](value) else None
+        may_be = is_password
+    return (start, start + len(value)) if may_be(value) else None

@@ -108,8 +108,11 @@ class Erasures:
         self._hub.report(Machine(*here, tuple(proofs.items())))
 
         def reported(now: ReplicaState) -> ReplicaState:
-            kept = {name: found for name, found in now.proofs.items() if name not in proofs}
-            return now._replace(proofs=kept, reported_at=clock, machine=self._settings.machine)
+            return now._replace(
+                proofs={name: found for name, found in now.proofs.items() if name not in proofs},
+                reported_at=clock,
+                machine=self._settings.machine,
+            )
 
         self._change_state(reported)
 

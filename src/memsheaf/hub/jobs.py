@@ -33,6 +33,7 @@ from memsheaf.limits import Caps, ChatCaps
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.sheaf import Consolidation
 from memsheaf.state import State
 
 LEARN, CONSOLIDATE = "learn", "consolidate"
@@ -192,7 +193,7 @@ class HubWorker:
         try:
             with self._memories(namespace, login) as view:
                 if view.layers.own.count() >= self._settings.dream.files:
-                    view.layers.consolidation.run(self._model(namespace, CONSOLIDATE), apply=True)
+                    Consolidation(view.layers).run(self._model(namespace, CONSOLIDATE), apply=True)
             self._service.ask(login, "SELECT memsheaf.prune(%s)", namespace)
         except Exception as error:  # noqa: BLE001 - see learn
             _report(error)  # the next time that something is learned

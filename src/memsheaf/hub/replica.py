@@ -97,7 +97,7 @@ class Replica(FolderStore):
                 return super().commit(changes, by=by, why=why, undoes=undoes)
             except Changed as error:
                 if self._is_behind:
-                    self._catch_up(error.path)
+                    self._catch_up(error.ref.path)
                 # a hub that queues and fails has not said what replaced the text: the change is kept as pending
                 if last or not (self.settings.queues and self._is_down(self.state())):
                     raise
@@ -162,7 +162,7 @@ class Replica(FolderStore):
         if self.settings.queues and error.hint == HubUnreachable.hint:
             error.hint = "Reading goes on, and changes are kept here until it answers."
         state = state._replace(failed=f"{error}. {error.hint}")
-        is_of_commit = isinstance(error, HubRefused) and error.is_of_commit
+        is_of_commit = getattr(error, "is_of_commit", False)
         if isinstance(error, HubUnreachable | Busy) or (self.settings.queues and not is_of_commit):
             return state._replace(down_at=self._clock())
         return state

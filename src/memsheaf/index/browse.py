@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
-from memsheaf.index.database import HIDDEN, LISTED, RANK_ORDER, ROW_COLUMNS, UNUSABLE, Row, state_of, to_row, writing
+from memsheaf.index.catalog import LINE_COLUMNS, MAX_LINES, MAX_PINNED, SHARED_LINES, Owners
+from memsheaf.index.database import (
+    HIDDEN,
+    LISTED,
+    RANK_ORDER,
+    ROW_COLUMNS,
+    UNUSABLE,
+    WAITING,
+    Row,
+    tally,
+    to_row,
+    writing,
+)
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
 from memsheaf.text.neutralize import plain_name
 
 if TYPE_CHECKING:
-    from memsheaf.index.search import Index
     from memsheaf.state.trust import TrustLedger
     from memsheaf.store.folder import FolderStore
 
@@ -29,8 +39,6 @@ SORTS = {
     "path": "path",
 }
 """Orders of a list: what is compared."""
-
-File = tuple[str, Version]
 
 
 class Filter(NamedTuple):
@@ -68,14 +76,10 @@ def set_drift(db: sqlite3.Connection, found: Iterable[tuple[str, Version, bool]]
 
 
 def _where(wanted: Filter) -> tuple[str, Sequence[str]]:
-    condition = "version <> ''"
-    values: list[str] = []
-    if wanted.kind == "other":
-        unknown, kinds = where_kind(wanted.kind)
-        condition += unknown
-        values += kinds
+    is_kind, kinds = where_kind(wanted.kind)
+    condition = f"version <> ''{is_kind}"
+    values = [*kinds]
     comparisons = {
-        "kind =": "" if wanted.kind == "other" else wanted.kind,
         "trust =": wanted.trust,
         "source =": wanted.source,
         "updated >=": wanted.since,
@@ -109,55 +113,27 @@ def count_rows(db: sqlite3.Connection) -> RowCounts:
     return RowCounts(kinds, *map(int, db.execute(sql).fetchone()))
 
 
-class Owners:
-    """The best of what this machine wrote and of what others did, told apart once for each state of the index."""
-
-    def __init__(self) -> None:
-        self._state: object = None
-        self._divided: tuple[list[str], list[str], int, int] = [], [], 0, 0
-
-    def divide(self, db: sqlite3.Connection, ledger: TrustLedger) -> tuple[list[str], list[str], int, int]:
-        """Return own memories and those of others, as many as a catalog has room for, and how many there are of each.
-
-        The best come first.
-        """
-        state = state_of(db), ledger.stamp
-        if state != self._state:
-            sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
-            rows = db.execute(sql).fetchall()
-            unknown = ledger.find_unknown((path, version) for _, path, version in rows)
-            theirs = [path for _, path, _ in rows if path in unknown]
-            own = [(is_pinned, path) for is_pinned, path, _ in rows if path not in unknown]
-            pinned = [path for is_pinned, path in own if is_pinned]
-            others = [path for is_pinned, path in own if not is_pinned]
-            best = pinned[:MAX_PINNED] + others[:MAX_LINES]
-            self._state = state
-            self._divided = best, theirs[:SHARED_LINES], len(own), len(theirs)
-        return self._divided
+def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Iterable[str]) -> Owners:
+    """Tell apart what this machine wrote and what others did; as much of both as a catalog has room for."""
+    sql = f"SELECT version, pinned, {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
+    rows = db.execute(sql, ("\n".join(("", *outdated, "")),)).fetchall()
+    unknown = ledger.find_unknown((path, version) for version, _, path, *_ in rows)
+    theirs = [path for _, _, path, *_ in rows if path in unknown]
+    own = [(is_pinned, line) for _, is_pinned, *line in rows if line[0] not in unknown]
+    pinned = [tuple(line) for is_pinned, line in own if is_pinned]
+    others = [tuple(line) for is_pinned, line in own if not is_pinned]
+    best = pinned[:MAX_PINNED] + others[:MAX_LINES]
+    return Owners(best, theirs[:SHARED_LINES], len(rows) - len(theirs), len(theirs), tally(db)[WAITING])
 
 
-def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:
-    """Return which member of a team saved these versions of files, by path, as the history has it.
-
-    The answer, "" for nobody, stays with the row of a file as long as that has this text and its commit is done.
-    """
-    sql = "SELECT author FROM entry WHERE path = ? AND version = ? AND author IS NOT NULL"
-    known = index.query(lambda db: {file: who for file in files for (who,) in db.execute(sql, file)})
-    if unknown := files - known.keys():
-        asked = store.ask_history(lambda past: commit_authors(past, unknown), dict[File, str]())
-        answers = {file: asked.get(file, "").encode("utf-8", "replace").decode() for file in unknown}
-        index.query(lambda db: _put_authors(db, answers))
-        known |= answers
+def find_members(store: FolderStore, files: set[tuple[str, Version]]) -> dict[str, str]:
+    """Return which member of a team saved these versions of files, by path, as far as the history has it."""
     members = {}
-    for (path, _), by in known.items():
-        # others are named in the history; the rest was saved by this member, maybe elsewhere
-        by = by[1:] if by.startswith(OTHERS) else by and getattr(store, "member", "")
-        if name := plain_name(by):
+    nobody: dict[tuple[str, Version], str] = {}
+    for (path, _), author in store.ask_history(lambda past: commit_authors(past, files), nobody).items():
+        member = author and getattr(store, "member", "")  # maybe on another machine
+        if author.startswith(OTHERS):
+            member = author[1:]
+        if name := plain_name(member):
             members[path] = name
     return members
-
-
-def _put_authors(db: sqlite3.Connection, authors: Mapping[File, str]) -> None:
-    sql = "UPDATE entry SET author = ? WHERE path = ? AND version = ? AND pending = 0"
-    with writing(db):
-        db.executemany(sql, [(who, *file) for file, who in authors.items()])

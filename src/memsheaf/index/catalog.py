@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import LISTED, RANK_ORDER, Row, notes, set_notes, tally
 from memsheaf.memory import KINDS, OUTDATED
 from memsheaf.store.folder import FolderStore
-from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
+from memsheaf.text.neutralize import for_prompt, link_text, one_line
 
 MAX_LINES = 200
 MAX_BYTES = 25_000
@@ -38,8 +38,8 @@ _SHARED_HEADING = (
 
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
-Line = tuple[bool, str, str, str]  # one memory as the catalog shows it: pinned, path, type, text
-LINE_COLUMNS = f"pinned, path, kind, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', '')"
+Line = tuple[str, str, str]  # one memory as the catalog shows it: path, type, text
+LINE_COLUMNS = f"path, kind, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', '')"
 """The columns of a `Line`, given the paths of the outdated ones, each between line breaks."""
 _SELECT_OUTDATED = """SELECT ifnull(group_concat(supersedes, ''), '') FROM entry
 WHERE supersedes <> '' AND trust = 'confirmed' AND state = 'ok' AND version <> ''"""
@@ -177,7 +177,7 @@ def lay_out(
     tail = []
     if waiting:
         tail.append(f"({_count(waiting, 'unconfirmed')} waiting for a person: `memsheaf list --unconfirmed`.)")
-    shown: list[Line] = []
+    shown: Sequence[Line] = ()
     if total <= max_lines:
         shown = _find_fitting(lines, tail, max_lines, max_bytes)
     if len(shown) < total:
@@ -187,7 +187,7 @@ def lay_out(
     if not shown and not tail:
         return Page(EMPTY_CATALOG, 0, 0)
     groups: dict[str, list[str]] = {section: [] for section in SECTIONS}
-    for _, _, kind, text in sorted(shown, key=itemgetter(1)):
+    for _, kind, text in sorted(shown, key=itemgetter(0)):
         groups[section_of(kind)].append(text)
     parts = ["# Memory"]
     for section, texts in groups.items():
@@ -204,54 +204,55 @@ def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, si
     return Page(f"# Memory, page {number} of {pages}\n\n{text}\n", len(lines), total)
 
 
-def apart(
-    own: Sequence[Line],
-    shared: Sequence[Row],
-    committers: Mapping[str, str],
-    counts: tuple[int, int, int],
-    max_bytes: int = MAX_BYTES,
-    *,
-    team: bool = False,
-) -> Page:
-    """Return the catalog of a repository or a team: what this machine wrote as usual, then what others did.
+class Owners(NamedTuple):
+    """What this machine wrote, what others did, and what is unconfirmed: the best of the first two, and how many."""
 
-    The best of both are given; `counts` tells how many there are of each, and how many are unconfirmed.
-    """
-    owned, others, waiting = counts
+    lines: Sequence[Line]
+    theirs: Sequence[str]
+    own_count: int
+    their_count: int
+    waiting: int
+
+
+def apart(
+    owners: Owners, theirs: Sequence[Row], committers: Mapping[str, str], max_bytes: int = MAX_BYTES, *, team: bool
+) -> Page:
+    """Return the catalog of a repository or a team: what this machine wrote as usual, then what others did."""
     whom, came, more = "this repository", "came with the repository", "came with the repository"
     if team:
         whom, came, more = "other members", "other members saved", "of theirs"
-    lines = []
-    for row in sorted(map(Row.masked, shared), key=lambda row: row.path):
-        text = row.problem or row.description
+    text = _SHARED_HEADING.format(whom=whom, came=came)
+    room = min(SHARED_BYTES, max_bytes // 4)
+    shown = 0
+    for row in map(Row.masked, theirs):
+        description = row.problem or row.description
         if committer := committers.get(row.path):
-            text = f'(saved by "{committer}") {text}'
-        lines.append(line_text(row.name, row.path, text))
-    group = cut_bytes("\n".join(lines), min(SHARED_BYTES, max_bytes // 4)).split("\n")
-    if group != lines[: len(group)]:
-        group.pop()  # half a line
-    if len(group) < others:
-        group.append(f"\n({others - len(group):,} more {more}: memory_search finds them.)")
-    text = "\n".join([_SHARED_HEADING.format(whom=whom, came=came), *group])
-    max_lines = MAX_LINES - text.count("\n") - 2
-    max_bytes -= len(text.encode()) + 2
-    page = lay_out(own, owned, waiting=waiting, max_lines=max_lines, max_bytes=max_bytes)
+            description = f'(saved by "{committer}") {description}'
+        line = f"\n{line_text(row.name, row.path, description)}"
+        room -= len(line.encode())
+        if room < 0:
+            break
+        text += line
+        shown += 1
+    if shown < owners.their_count:
+        text += f"\n\n({owners.their_count - shown:,} more {more}: memory_search finds them.)"
+    page = lay_out(
+        owners.lines,
+        owners.own_count,
+        waiting=owners.waiting,
+        max_lines=MAX_LINES - text.count("\n") - 2,
+        max_bytes=max_bytes - len(text.encode()) - 2,
+    )
     head = page.text.replace("\n(empty)\n", "")  # no memory has such a line
-    return Page(f"{head}\n{text}\n", page.shown + len(lines), owned + others)
+    return Page(f"{head}\n{text}\n", page.shown + shown, owners.own_count + owners.their_count)
 
 
-def _find_fitting(lines: Iterable[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> list[Line]:
+def _find_fitting(lines: Sequence[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> Sequence[Line]:
     """Return the first lines that fit beside the headings, the blank lines and the tail."""
     count = max_lines - 1 - 2 * len(tail)
     size = max_bytes - len("# Memory\n") - sum(len(text.encode()) + 2 for text in tail)
-    shown: list[Line] = []
     sections: set[str] = set()
-    pinned = 0
-    for line in lines:
-        is_pinned, _, kind, text = line
-        pinned += is_pinned
-        if is_pinned and pinned > MAX_PINNED:
-            continue
+    for number, (_, kind, text) in enumerate(lines):
         section = section_of(kind)
         if section not in sections:  # a blank line and a heading
             sections.add(section)
@@ -260,9 +261,8 @@ def _find_fitting(lines: Iterable[Line], tail: Sequence[str], max_lines: int, ma
         count -= 1
         size -= len(text.encode()) + 1
         if count < 0 or size < 0:
-            break
-        shown.append(line)
-    return shown
+            return lines[:number]
+    return lines
 
 
 def _cut(count: int) -> str:

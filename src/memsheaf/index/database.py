@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from glob import escape, glob
 from hashlib import sha256
@@ -22,7 +21,7 @@ from memsheaf.guard import without_secrets
 from memsheaf.store import Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 
-SCHEMA = 21
+SCHEMA = 22
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
 RANK_ORDER = "pinned DESC, day DESC, time DESC, path"
 LOCK_SECONDS = 30.0  # to wait for another process that writes
@@ -42,8 +41,7 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL,
-  author TEXT);
+  supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL);
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version, kind, line);
@@ -293,8 +291,6 @@ def can_compare(db: sqlite3.Connection) -> bool:
 # The index files in the cache directory, and which of them are stale. The files of one index begin with the hash of
 # its root and the number of its schema, so that two versions of memsheaf have each their own.
 
-REST_SECONDS = 86_400.0  # without a write, after which an index of another version is not in use
-
 _HASH = "[0-9a-f]" * 24
 
 
@@ -305,10 +301,9 @@ def of_other_versions(database: str) -> list[str]:
     return [path for path in files if not path.startswith(f"{own}.")]
 
 
-def abandoned(folder: str, *, clock: Callable[[], float] = time.time) -> list[str]:
-    """Return the databases of roots that are gone, and those of other versions that are not in use."""
-    databases = glob(f"{escape(folder)}/{_HASH}*.sqlite")
-    return [database for database in sorted(databases) if _is_abandoned(database, clock())]
+def abandoned(folder: str) -> list[str]:
+    """Return the databases of roots that are gone, and those of other versions, which make theirs anew."""
+    return sorted(filter(_is_abandoned, glob(f"{escape(folder)}/{_HASH}*.sqlite")))
 
 
 def remove(databases: Iterable[str]) -> None:
@@ -319,12 +314,11 @@ def remove(databases: Iterable[str]) -> None:
                 os.unlink(path)
 
 
-def _is_abandoned(database: str, now: float) -> bool:
-    with suppress(OSError, sqlite3.DatabaseError, KeyError):
-        if not base_of(database).endswith(f"-{SCHEMA}"):
-            written = max(os.stat(path).st_mtime for path in glob(f"{escape(database)}*"))
-            return written < now - REST_SECONDS
-        with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=0)) as db:
-            is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
-            return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
+def _is_abandoned(database: str) -> bool:
+    if not base_of(database).endswith(f"-{SCHEMA}"):
+        return True
+    uri = f"file:{quote(database)}?mode=ro"
+    with suppress(sqlite3.DatabaseError, KeyError), closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
+        is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
+        return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
     return False

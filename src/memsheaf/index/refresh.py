@@ -80,7 +80,7 @@ class Refresher:
         has_news = is_writable and (has_new_catalog or self._has_news(db, known))
         if suspects or has_new_commits or has_news:
             with writing(db):
-                changed |= self._update(db, entries, suspects, has_new_commits=has_new_commits)
+                changed |= self._update(db, known, entries, suspects, has_new_commits=has_new_commits)
         self.has_looked = True
         return changed
 
@@ -115,11 +115,12 @@ class Refresher:
                     stamp = as_unsure(stamp)  # somebody may have saved it since
                 memory = parsed.get(path) or parse(path, revision.new)
                 put(db, memory, stamp, pending=False, by_text=self._by_text)
-            self._take_uses(db, take_all=True)
-            # unless a commit of others came between
-            if commit.id and notes(db).get("journal", "") == commit.follows:
-                set_notes(db, journal=commit.id)
-            set_notes(db, by_text=self._by_text)
+            known = notes(db)
+            journal = known.get("journal", "")
+            if commit.id and journal == commit.follows:  # else a commit of others came between
+                journal = commit.id
+            uses = self._take_uses(db, known, take_all=True)
+            set_notes(db, journal=journal, by_text=self._by_text, uses=uses)
             self.publish(db)
 
     def _read_stamps(self, db: sqlite3.Connection) -> dict[str, Stamp]:
@@ -145,6 +146,7 @@ class Refresher:
     def _update(
         self,
         db: sqlite3.Connection,
+        known: Mapping[str, Any],
         entries: Mapping[str, ScanEntry],
         suspects: Collection[str],
         *,
@@ -157,12 +159,12 @@ class Refresher:
         set_notes(db, by_text=self._by_text)
         if not self._read_only:
             # an index that is built anew must come to the catalog that was there
-            self._take_uses(db, take_all=changed and not is_new)
+            uses = self._take_uses(db, known, take_all=changed and not is_new)
+            set_notes(db, uses=uses, boot=self._store.boot)
             changed |= self._journal(db, has_new_commits=has_new_commits)
             if not _pending(db):
                 set_notes(db, head=head)
             self.publish(db)
-            set_notes(db, boot=self._store.boot)
         return changed
 
     def publish(self, db: sqlite3.Connection) -> None:
@@ -237,12 +239,12 @@ class Refresher:
             db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")
         return bool(pending)
 
-    def _take_uses(self, db: sqlite3.Connection, *, take_all: bool) -> None:
+    def _take_uses(self, db: sqlite3.Connection, known: Mapping[str, Any], *, take_all: bool) -> int:
         """Rank by what was of use: all that is noted by now, or what the catalog was written with."""
-        uses = self._store.uses_from(notes(db).get("uses", 0), take_all=take_all)
+        uses = self._store.uses_from(known.get("uses", 0), take_all=take_all)
         if uses.days:
             put_uses(db, uses.days, int(self._clock() // 86_400), by_text=self._by_text)
-        set_notes(db, uses=uses.end)
+        return uses.end
 
 
 def _is_memory(path: str) -> bool:

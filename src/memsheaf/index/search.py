@@ -6,20 +6,19 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import LINE_COLUMNS, MAX_BYTES, Line, Page
+from memsheaf.index.catalog import MAX_BYTES, Page
 from memsheaf.index.database import (
     IN_MEMORY,
     LISTED,
     RANK_ORDER,
     ROW_COLUMNS,
     UNUSABLE,
-    WAITING,
     Embedding,
     Match,
     Row,
@@ -90,6 +89,7 @@ class Index:
         self._semantic: SemanticSearch | None = None
         self._guard = threading.RLock()
         self._refresher = Refresher(store, read_only=read_only, clock=clock)
+        self.publisher = self._refresher.catalog
         self._looked_at = 0.0
         self._db: sqlite3.Connection | None = None
         self._process = os.getpid()
@@ -130,16 +130,6 @@ class Index:
             except (sqlite3.DatabaseError, StoreFailed, Busy):  # the commit stands; the next look heals the index
                 self._refresher.has_looked = False
 
-    @property
-    def publishes(self) -> bool:
-        """Return True if MEMORY.md is ours, as far as the last look saw."""
-        return not self._refresher.catalog.is_foreign
-
-    @property
-    def kept(self) -> Sequence[str]:
-        """Return the files that a foreign MEMORY.md was moved to since this was opened."""
-        return self._refresher.catalog.moved
-
     def ready(self) -> None:
         """Look once, if not yet done: answers about names need the whole folder."""
         if not self._refresher.has_looked:
@@ -175,13 +165,6 @@ class Index:
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK_ORDER} LIMIT ? OFFSET ?"
         return [to_row(row) for row in self._select(sql, *values, limit, offset)]
 
-    def lines(self, paths: Sequence[str], outdated: Iterable[str]) -> tuple[list[Line], int]:
-        """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
-        marks = ", ".join("?" * len(paths))
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK_ORDER}"
-        values = "\n".join(("", *outdated, "")), *paths
-        return self.query(lambda db: (db.execute(sql, values).fetchall(), tally(db)[WAITING]))
-
     def total(self, kind: str = "") -> int:
         """Return how many the catalog may show, of one kind or of all."""
         where, values = where_kind(kind)
@@ -211,7 +194,7 @@ class Index:
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
-        return self.query(lambda db: self._refresher.catalog.page(db, max_bytes))
+        return self.query(lambda db: self.publisher.page(db, max_bytes))
 
     def search(self, query: str, limit: int, *, among: Collection[str] | None = None) -> list[Match]:
         """Return memories that hold words of the query or lie near it in meaning, best first.
@@ -357,14 +340,13 @@ class Index:
             sql = "SELECT id FROM entry WHERE path = ?"
             entries = [entry for path in among for (entry,) in db.execute(sql, (path,))]
         total = sum(tally(db))
-        hits = {hit.row: hit for hit in rank_by_words(db, query, total=total, also=entries)}
-        if among is not None:
-            hits = {entry: hits[entry] for entry in entries if entry in hits}
+        ranked = rank_by_words(db, query, total=total, also=entries)
+        hits = {hit.row: hit for hit in ranked if among is None or hit.row in entries}
         cosines = near.cosines_of(list(hits)) if near else {}
-        used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         marks = ", ".join("?" * len(hits))
         sql = (
-            f"SELECT id, {used}, {ROW_COLUMNS} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+            f"SELECT id, ifnull(used.day, 0), {ROW_COLUMNS} FROM entry LEFT JOIN used USING (path)"
+            f" WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
         )
         matches = []
         for entry, day, *row in db.execute(sql, list(hits)):

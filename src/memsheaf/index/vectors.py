@@ -24,7 +24,7 @@ from numpy import float32, int64
 from numpy.typing import NDArray
 
 from memsheaf.encode import Encoder
-from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
+from memsheaf.errors import Busy, MemsheafError, ModelFailed
 from memsheaf.index.database import (
     IS_EMBEDDABLE,
     Embedding,
@@ -46,8 +46,6 @@ T = TypeVar("T")
 
 SEARCH_SECONDS = 1.0  # that a search spends on missing vectors
 BATCH_MEMORIES = 32  # memories that become findable at once
-MAX_WAITING_LISTED = 1_000  # memories without vectors that are asked for at once
-MAX_CACHED_QUESTIONS = 64
 QUESTION_SECONDS = 5.0  # that a search waits for the vector of its question
 PAUSE_SECONDS = 300.0  # until an embedder that failed is asked again
 STOP_SECONDS = 2.0  # to wait for the thread; it ends by itself after the batch it is at
@@ -55,6 +53,9 @@ MAX_VECTOR_LENGTH = 1.1  # of a vector that should have the length 1
 HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
 Progress = Callable[[int, int], None]
+
+_LATEST_QUESTION: dict[str, tuple[Encoder, Floats]] = {}
+"""The vector of the latest question in this process, and who made it."""
 
 
 class SemanticSearch:
@@ -76,7 +77,6 @@ class SemanticSearch:
         self._clock = clock
         self._embedder: Encoder | None = None
         self._table: VectorTable | None = None
-        self._questions: dict[str, Floats] = {}
         self._off_until = 0.0
         self._problem = ""
         self._thread: threading.Thread | None = None
@@ -94,12 +94,7 @@ class SemanticSearch:
             knows = getattr(embedder, "knows", bool)
             if table is None or embedder is None or not (any(map(str.isalnum, text)) and knows(text)):
                 return None
-            question = self._questions.get(text)
-            if question is None:
-                question = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
-                if len(self._questions) >= MAX_CACHED_QUESTIONS:
-                    self._questions = {}
-                self._questions[text] = question
+            question = _encode_question(embedder, text)
             if makes_vectors():
                 until = time.monotonic() + SEARCH_SECONDS
                 self._catch_up(table, lambda: time.monotonic() >= until)
@@ -128,9 +123,9 @@ class SemanticSearch:
         done = 0
         name = ""
         with self._tolerant():
-            table = self._ready() or self._table
-            if table and self._embedder:
-                done = table.count(db)
+            self._ready()
+            if self._table and self._embedder:
+                done = self._table.count(db)
                 name = self._embedder.identity
         return Embedding(name, done, total, self._is_alive(), self._problem)
 
@@ -183,18 +178,17 @@ class SemanticSearch:
 
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
         """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
-        waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
-        while waiting:
-            for start in range(0, len(waiting), BATCH_MEMORIES):
-                if is_over():
-                    return
-                vectors = self._embed(waiting[start : start + BATCH_MEMORIES])
-                self._query(partial(table.add, vectors=vectors))
-                if progress:
-                    progress(*self._query(lambda db: (table.count(db), count_memories(db))))
-            waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
-            if not waiting:
-                self._query(table.delete_others)
+        has_new_vectors = False
+        while waiting := self._query(lambda db: table.waiting(db, BATCH_MEMORIES)):
+            if is_over():
+                return
+            vectors = self._embed(waiting)
+            self._query(partial(table.add, vectors=vectors))
+            has_new_vectors = True
+            if progress:
+                progress(*self._query(lambda db: (table.count(db), count_memories(db))))
+        if has_new_vectors:
+            self._query(table.delete_others)
 
     def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
         """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""
@@ -212,7 +206,7 @@ class SemanticSearch:
         try:
             records = quantize(_encode(self._embedder, texts))
             return {text: record.tobytes() for text, record in zip(texts, records, strict=True)}
-        except EmbedderFailed:
+        except ModelFailed:
             _encode(self._embedder, [HARMLESS_TEXT])  # raises where it is the embedder that fails, and not a text
         if len(texts) == 1:
             return {}
@@ -232,34 +226,44 @@ class SemanticSearch:
             self._off_until = self._clock() + PAUSE_SECONDS
 
 
+def _encode_question(embedder: Encoder, text: str) -> Floats:
+    """Return the vector of a question, which is asked of one scope after the other. Raises ModelFailed."""
+    known = _LATEST_QUESTION.get(text)
+    if known is None or known[0] is not embedder:
+        known = embedder, _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+        _LATEST_QUESTION.clear()
+        _LATEST_QUESTION[text] = known
+    return known[1]
+
+
 def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
-    """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
+    """Return the vectors of some texts. Raises ModelFailed, whatever else went wrong."""
     rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
     is_sound = rows.shape == (len(texts), embedder.dimensions)
     if not is_sound or not (numpy.linalg.norm(rows, axis=1) < MAX_VECTOR_LENGTH).all():
-        raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
+        raise ModelFailed(f"{embedder.identity} gave vectors of another size or length than it should")
     return rows
 
 
 def _translate(work: Callable[[], T]) -> T:
-    """Call an embedder, which may be anybody's and raise anything. Raises EmbedderFailed."""
+    """Call an embedder, which may be anybody's and raise anything. Raises ModelFailed."""
     try:
         return work()
-    except EmbedderFailed:
+    except ModelFailed:
         raise
     except Exception as error:  # noqa: BLE001 - see above
-        raise EmbedderFailed(_message(error)) from None
+        raise ModelFailed(_message(error)) from None
 
 
 def _in_time(embedder: Encoder, work: Callable[[], T]) -> T:
-    """Call an embedder, with a time-out if it is `remote`. Raises EmbedderFailed."""
+    """Call an embedder, with a time-out if it is `remote`. Raises ModelFailed."""
     if not getattr(embedder, "remote", False):
         return _translate(work)
     try:
         return within(QUESTION_SECONDS, lambda: _translate(work), name="memsheaf-question")
     except TimeUp:
         problem = f"the embedder gave no vector for the question within {QUESTION_SECONDS:g} seconds"
-        raise EmbedderFailed(problem) from None
+        raise ModelFailed(problem) from None
 
 
 def _message(error: Exception) -> str:
@@ -375,11 +379,7 @@ class VectorTable:
 
     def nearest(self, cosines: Floats) -> list[int]:
         """Return the entries with the nearest passages, nearest first. `cosines` were just returned."""
-        if not len(cosines):
-            return []
-        take = min(MAX_PASSAGES * MAX_NEAREST, len(cosines))  # enough even if all are as long as can be
-        places = numpy.argpartition(cosines, len(cosines) - take)[len(cosines) - take :]
-        best = places[numpy.lexsort((places, -cosines[places]))]
+        best = numpy.argsort(-cosines, kind="stable")[: MAX_PASSAGES * MAX_NEAREST]  # enough if all are long
         return list(dict.fromkeys(self._entries[best].tolist()))[:MAX_NEAREST]
 
     def best_of(self, entries: Sequence[int], cosines: Floats) -> dict[int, float]:
@@ -392,9 +392,10 @@ class VectorTable:
 
     def _refresh(self, db: sqlite3.Connection) -> None:
         """Read the vectors that came since; if some are gone, all of them."""
-        if self._state == state_of(db):
+        state = state_of(db)
+        if self._state == state:
             return
-        self._state = state_of(db)
+        self._state = state
         sql = "SELECT id, entry, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
         rows = db.execute(sql, (self._embedder, self._last)).fetchall()
         if self._count + len(rows) != self.count(db):
@@ -404,16 +405,14 @@ class VectorTable:
             rows = db.execute(sql, (self._embedder, 0)).fetchall()
         if not rows:
             return
-        entries: list[int] = []
-        for _, entry, data in rows:
-            size, rest = divmod(len(data), self._records.itemsize)
-            if rest:
-                raise sqlite3.DatabaseError("a vector has not the length that it should have")
-            entries += [entry] * size
-        self._last = rows[-1][0]
+        ids, entries, texts = zip(*rows, strict=True)
+        sizes = [len(data) / self._records.itemsize for data in texts]
+        if not all(map(float.is_integer, sizes)):
+            raise sqlite3.DatabaseError("a vector has not the length that it should have")
+        self._last = ids[-1]
         self._count += len(rows)
-        records = numpy.frombuffer(b"".join(data for *_, data in rows), self._records.dtype)
-        self._entries = numpy.concatenate([self._entries, numpy.array(entries, int64)])
+        records = numpy.frombuffer(b"".join(texts), self._records.dtype)
+        self._entries = numpy.concatenate([self._entries, numpy.repeat(entries, numpy.array(sizes, int64))])
         self._records = numpy.concatenate([self._records, records])
 
 

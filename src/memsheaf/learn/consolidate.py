@@ -201,10 +201,10 @@ def _commit(report: ConsolidationReport, scope: OpenScope) -> None:
             report.commit = scope.change_many(files, why, by=BY).id
             return
         except Changed as error:
-            late = [group for group in report.groups if error.path in group.paths]
+            late = [group for group in report.groups if error.ref.path in group.paths]
             if not late:
                 raise
-            report.drop(late, f"{error.path} was changed meanwhile")
+            report.drop(late, f"{error.ref.path} was changed meanwhile")
         except Refused as error:
             report.drop(report.groups, str(error))
 

@@ -72,7 +72,7 @@ class LearningScopes(Protocol):
         """Return the commits of all scopes, newest first."""
 
     def undo(self, commit: str, /) -> object:
-        """Take a commit back. Raises NoSuchCommit, Changed."""
+        """Take a commit back. Raises NotInHistory, Changed."""
 
 
 def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collection[Ref] = ()) -> Proposal:
@@ -102,7 +102,7 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            judged = _judge(current, proposal.content)
+            judged = _judge(current, without_opening(proposal.content))
             is_sure = judged.whole >= judged.part or near >= MIN_NEAR_IN_PART
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))

@@ -26,8 +26,8 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
-from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow
+from memsheaf.open_scope import retry
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
@@ -146,7 +146,7 @@ class DailyLog:
         """Undo what was logged last, as long as its page is as it was then; return the page.
 
         Raises:
-            NoSuchCommit: nothing is left to take back.
+            NotInHistory: nothing is left to take back.
             Changed: the page was changed since.
         """
         self._refuse_link()

@@ -34,9 +34,9 @@ from memsheaf.learn.extract import (
 )
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue
-from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Allow, Memory, utc_time
+from memsheaf.open_scope import retry
 from memsheaf.recall.turns import Proposal
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger

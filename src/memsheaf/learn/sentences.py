@@ -71,10 +71,6 @@ _NEGATION = (  # "no need to remember that" asks for nothing; "don't forget that
     r"|[不别没]|ない|なくて"
 )
 _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
-_STANDING_ORDER = (  # "from now on, …" lasts, whatever the judge thinks of the rest
-    r"(?i)\W*(?:(?:and|so|ok|also)\W+)*(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|von nun an"
-    r"|künftig|désormais|dorénavant|à partir de maintenant|de ahora en adelante|これから|今後|从现在|以后)"
-)
 
 
 class Sentence(NamedTuple):
@@ -153,7 +149,7 @@ def find_asked(sentence: str, before: str = "", spoken: str = "") -> SaveRequest
     start = 0
     for joint in re.finditer(_LEAD_END, spoken[:MAX_LEAD_CHARS]):
         lead, fact = spoken[: joint.end()], spoken[joint.end() :]
-        is_lead = re.search(r"\w", fact) and may_be_request(lead) and not re.match(_STANDING_ORDER, lead)
+        is_lead = re.search(r"\w", fact) and may_be_request(lead)
         if is_lead and judge_sentence(lead.strip()).points >= MIN_POINTING:
             start = joint.end()
     return SaveRequest(start, len(sentence))
@@ -250,12 +246,12 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
         verdict = _judge(passage, own, said)
         if asked and _may_be_kept(passage) and verdict.worth >= MIN_WORTH_ALONE:
             passage = passage._replace(asked=True)
-        kind, first = verdict.kind, passage.sentences[0].spoken
+        kind = verdict.kind
         if passage.asked:
             kind, why = "", ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
-        elif verdict.worth >= min_worth or re.match(_STANDING_ORDER, first):
+        elif verdict.worth >= min_worth:
             why = STATED
         elif corrections and is_short and verdict.worth >= MIN_WORTH_OF_CORRECTION:
             why = CORRECTION
@@ -284,7 +280,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
         if is_dictated and previous and not is_announced:
             is_dictated = sentence.is_item or _goes_on(own, previous, sentence)
         if request and request.points_back:
-            if passages and not is_question(passages[-1].sentences[-1].spoken):
+            may_point = sentence.start < own.sign or find_request(sentence.spoken)
+            if passages and may_point and not is_question(passages[-1].sentences[-1].spoken):
                 passages[-1] = passages[-1]._replace(asked=True)
         elif request:
             start, end = sentence.start + request.start, sentence.start + request.end

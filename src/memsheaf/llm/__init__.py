@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from memsheaf.llm.model import Answer, Model, Question, answer, failed, object_schema
+from memsheaf.llm.model import Answer, Model, Question, answer, object_schema
 
-__all__ = ["Answer", "Model", "Question", "answer", "failed", "load_model", "object_schema"]
+__all__ = ["Answer", "Model", "Question", "answer", "load_model", "object_schema"]
 
 
 def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ) -> Model:
-    """The model of that name: `provider:model`, or the user's own command `claude` or `codex`, with `:model` or not.
+    """Return the model of that name: `provider:model`, or the user's `claude` or `codex`, with `:model` or not.
 
     `url` is another address than the provider's own, and `key` the environment variable with the key for it. Nothing
     is sent, and nothing large is imported, before the first question.

@@ -1,4 +1,4 @@
-"""A small HTTP client for embedders: one address, a timeout and a size limit."""
+"""Addresses and keys of servers, and a small HTTP client for embedders: one address, a timeout and a size limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from memsheaf.errors import ModelFailed
 from memsheaf.limits import TimeUp, within
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ANSWER_BYTES = 50_000_000
 PAUSE = 0.5  # seconds before another try, where the server names none
+VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _MESSAGE_BYTES = 65_536
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?((?:/[\w.~%+:-]+)*)/?", re.A | re.I)
 _PROXY = re.compile(r"(?:http://)?(?:[^@/]*@)?[\w.-]+(?::[0-9]+)?/?", re.A | re.I)
@@ -31,7 +33,7 @@ class ServerAddress(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine, by its name."""
+        """Return True if it is this machine, by its name."""
         return self.host in ("localhost", "[::1]") or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host))
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class ServerAddress(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """What a server said: the text, for how many seconds to pause before another try, and where else it points."""
+    """The answer of a server: its text, the seconds to pause before another try, and where else it points."""
 
     status: int
     data: bytes
@@ -53,18 +55,30 @@ def parse_address(url: str) -> ServerAddress:
     >>> str(parse_address("https://Host.example:8443/v1/"))
     'https://host.example:8443/v1'
     """
-    found = _URL.fullmatch(url)
-    port = int(found[3]) if found and found[3] else None
-    if not found or (port or 0) > 65535:
+    match = _URL.fullmatch(url)
+    port = int(match[3]) if match and match[3] else None
+    if not match or (port or 0) > 65535:
         raise ValueError("an address is like https://host/v1, without user, '?' or '#'")
-    place = ServerAddress(found[1].lower(), found[2].lower(), port, found[4])
+    place = ServerAddress(match[1].lower(), match[2].lower(), port, match[4])
     if place.scheme == "http" and not place.is_here:
         raise ValueError(f"{place} would show texts and key to the network; http:// is for this machine only")
     return place
 
 
+def read_key(name: str, variable: str, environment: Mapping[str, str]) -> str:
+    """Return the key that an environment variable holds for a model, "" without a variable. Raises ModelFailed."""
+    key = environment.get(variable, "").strip() if variable else ""
+    if (variable and not key) or not re.fullmatch(r"[!-~]*", key):
+        problem = "holds no key" if key else "is not set"
+        raise ModelFailed(
+            f"{name} needs a key, and the environment variable {variable} {problem}",
+            hint="Put the key there; `memsheaf config` shows the setting that names another variable.",
+        )
+    return key
+
+
 def error_message(body: object) -> str:
-    """What an error says, first line, wherever a provider puts it.
+    """Return the first line of what an error says, wherever a provider puts it.
 
     >>> error_message({"error": {"message": "no such model"}}), error_message({"detail": [{"msg": "too long"}]})
     ('no such model', 'too long')
@@ -125,7 +139,7 @@ def exchange(place: ServerAddress, to: str, body: bytes, headers: Mapping[str, s
 
 
 def _read(response: HTTPResponse | HTTPError, end: float) -> HttpAnswer:
-    """An answer, whole if it is a good one; of any other, enough to say what is wrong."""
+    """Return an answer, whole if it is a good one; of any other, enough to say what is wrong."""
     from http.client import HTTPException
 
     whole = bytearray()

@@ -26,7 +26,7 @@ class UnusableAnswer(ValueError):
 
 
 def read(text: str, schema: Mapping[str, object]) -> object:
-    """The JSON that a text is, or that the one fenced block is which makes up the text.
+    """Return the JSON that a text is, or that the one fenced block is which makes up the text.
 
     Only its outer shape is held against the schema: the type, and for an object the keys that it must have.
 
@@ -47,11 +47,11 @@ def read(text: str, schema: Mapping[str, object]) -> object:
         raise UnusableAnswer("it holds half characters") from None
     except (ValueError, RecursionError):
         raise UnusableAnswer("it is no JSON") from None
-    return _shaped(value, schema)
+    return _check_shape(value, schema)
 
 
-def _shaped(value: object, schema: Mapping[str, object]) -> object:
-    """The value, if it has the outer shape that the schema asks for. Raises UnusableAnswer."""
+def _check_shape(value: object, schema: Mapping[str, object]) -> object:
+    """Return the value, if it has the outer shape that the schema asks for. Raises UnusableAnswer."""
     wanted = schema.get("type")
     if not isinstance(wanted, str) or wanted not in _TYPES:
         return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import MemsheafError, ModelFailed, hinted
+from memsheaf.errors import MemsheafError, ModelFailed
 
 
 class Question(NamedTuple):
@@ -23,14 +23,14 @@ class Question(NamedTuple):
 
 
 def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
-    """The JSON schema of an object that has all of these properties, and no others."""
+    """Return the JSON schema of an object that has all of these properties, and no others."""
     return {
         "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False
     }  # fmt: skip
 
 
 class Answer(NamedTuple):
-    """What a model said, as parsed JSON, and how many tokens it says that took; 0 when it does not say."""
+    """The answer of a model as parsed JSON, and how many tokens it says that took; 0 when it does not say."""
 
     value: object
     input: int = 0
@@ -42,10 +42,10 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model this is."""
+        """Return the name of the model."""
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds.
+        """Return the answer, in at most `deadline` seconds.
 
         Raises:
             ModelFailed: there is none, in time and in its shape.
@@ -73,11 +73,6 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def failed(message: str, hint: str = "") -> ModelFailed:
-    """A failure, with a hint of its own where there is something to do about it."""
-    return hinted(ModelFailed(message), hint or ModelFailed.hint)
-
-
 MOST_TOKENS = 8_192  # most tokens of one answer, by default
 
 
@@ -90,7 +85,7 @@ class ToolCall(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`, `proposed`.
+    """A change that a memory tool made: `saved`, `updated` or `deleted`; or why not: `exists`, `same`, `proposed`.
 
     `path` is the name under which the file is shown; of what is proposed, the id.
     """
@@ -118,7 +113,7 @@ class Said(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is sent for one step. `system` and `tools` stay the same from step to step, so that caches hold.
+    """A request for one step. `system` and `tools` stay the same from step to step, so that caches hold.
 
     `tools` are as `Tools.schemas()` gives them: `name`, `description` and `input_schema`.
     """
@@ -156,7 +151,7 @@ class Talker(Protocol):
 
     @property
     def name(self) -> str:
-        """Who this is."""
+        """Return the name of the model."""
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: pieces as they come, and at the end one `Step`.

@@ -30,7 +30,7 @@ class Scripted:
         self.asked: list[Question] = []
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """The next line of the script. Raises ModelFailed when it ended, or takes longer than the deadline."""
+        """Return the next line of the script. Raises ModelFailed when it ended, or takes longer than the deadline."""
         self.asked.append(question)
         time.sleep(min(self._takes, deadline))
         if self._takes > deadline:

@@ -19,12 +19,13 @@ from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.limits import TimeUp, within
 from memsheaf.llm.http import error_message
 from memsheaf.llm.json_answer import ANSWER_BYTES, UnusableAnswer
-from memsheaf.llm.model import Answer, Question, failed
-from memsheaf.llm.providers import CHOOSE, NO_KEY, choose, key_of
+from memsheaf.llm.model import Answer, Question
+from memsheaf.llm.providers import CHOOSE, NO_KEY, choose
 from memsheaf.text.neutralize import one_line
 
-_DONE, _END = b"[DONE]", 32  # how OpenAI and its kin end a stream, and how far back that can be
-_CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
+_STREAM_END = b"[DONE]"  # of OpenAI and its kin
+_STREAM_END_BYTES = 32  # in which it stands
+_KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
 _HINTS = {
     401: "The key is not accepted there: look at the variable that holds it; `memsheaf models` names it.",
     403: "The key is not allowed to do this: look at its rights at the provider.",
@@ -52,12 +53,12 @@ class Served:
 
     @property
     def name(self) -> str:
-        """Which model this is, and where, if not at the provider's own address."""
+        """Return which model this is, and where, if not at the provider's own address."""
         return self._choice.title
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds. Raises ModelFailed."""
-        key = key_of(self._choice, self._environment)
+        """Return the answer, in at most `deadline` seconds. Raises ModelFailed."""
+        key = self._choice.read_key(self._environment)
         end = time.monotonic() + deadline - min(0.1, deadline / 10)  # time to hang up properly
         wire = Wire(key or NO_KEY if self._choice.place else "")
 
@@ -69,61 +70,63 @@ class Served:
         try:
             return within(deadline, work, name="memsheaf-model")
         except (TimeUp, TimeoutError):
-            raise failed(f"{self.name} gave no answer within {deadline:g} seconds") from None
+            raise ModelFailed(f"{self.name} gave no answer within {deadline:g} seconds") from None
         except (ModelFailed, BadSettings):
             raise
         except UnusableAnswer as error:
-            raise failed(f"{self.name} gave an answer that cannot be used: {error}") from None
+            raise ModelFailed(f"{self.name} gave an answer that cannot be used: {error}") from None
         except Exception as error:  # noqa: BLE001 - a guest among other people's clients, which raise what they like
-            raise told(error, self.name, key, wire) from None
+            raise explain_failure(error, self.name, key, wire) from None
 
 
-def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
-    """What happened, in one line, without the key that a server may repeat."""
+def explain_failure(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
+    """Return what happened, in one line, without the key that a server may repeat."""
 
     def clean(text: str) -> str:
         return one_line(text.replace(key, "…") if key else text, 200)
 
     if wire.trouble:
-        return failed(f"{name} {wire.trouble}")
+        return ModelFailed(f"{name} {wire.trouble}")
     status = getattr(error, "status_code", None) or wire.status
-    said = clean(error_message(getattr(error, "body", None)))
+    message = clean(error_message(getattr(error, "body", None)))
     if isinstance(status, int) and 300 <= status < 400:
-        return failed(f"{name} answered {status}, a redirect, which is not followed", CHOOSE)
+        return ModelFailed(f"{name} answered {status}, a redirect, which is not followed", hint=CHOOSE)
     if isinstance(status, int) and status >= 400:
         wait = getattr(error, "retry_after", None)
         later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
         is_too_long = any("ContextWindow" in kind.__name__ for kind in type(error).__mro__)
         hint = _TOO_LONG if is_too_long else _HINTS.get(status, "")
-        return failed(f"{name} answered {status}{': ' + said if said else ''}{later}", hint)
+        return ModelFailed(f"{name} answered {status}{': ' + message if message else ''}{later}", hint=hint)
     if isinstance(error, ImportError):
-        return failed(f"{name} needs a package that cannot be imported: {clean(str(error))}")
+        return ModelFailed(f"{name} needs a package that cannot be imported: {clean(str(error))}")
     chain = _chain(error)
-    names = " ".join(type(one).__name__ for one in chain)
+    names = " ".join(type(each).__name__ for each in chain)
     reason = clean(str(chain[-1]) or type(chain[-1]).__name__)
     if "Timeout" in names:
-        return failed(f"{name} gave no answer in time")
+        return ModelFailed(f"{name} gave no answer in time")
     if wire.status and ("RemoteProtocolError" in names or "ReadError" in names):
-        return failed(f"{name} closed the connection before its answer was complete")
+        return ModelFailed(f"{name} closed the connection before its answer was complete")
     if wire.status:
-        return failed(f"{name} gave an answer that cannot be used: {said or reason}")
+        return ModelFailed(f"{name} gave an answer that cannot be used: {message or reason}")
     if is_unreachable(error):
-        return failed(f"{name} cannot be reached: {reason}", "Is it running there? `memsheaf models` looks.")
-    return failed(f"{name} cannot be asked: {reason}", CHOOSE)
+        return ModelFailed(
+            f"{name} cannot be reached: {reason}", hint="Is it running there? `memsheaf models` looks."
+        )
+    return ModelFailed(f"{name} cannot be asked: {reason}", hint=CHOOSE)
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Whether it failed on the way there."""
-    names = " ".join(type(one).__name__ for one in _chain(error))
+    """Return True if it failed on the way there."""
+    names = " ".join(type(each).__name__ for each in _chain(error))
     return "ConnectError" in names or "ReadError" in names or "RemoteProtocolError" in names
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An error and what brought it about, the deepest last."""
-    found = [error]
-    while (cause := found[-1].__cause__ or found[-1].__context__) and len(found) < 20:
-        found.append(cause)
-    return found
+    """Return an error and what brought it about, the deepest last."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 20:
+        chain.append(cause)
+    return chain
 
 
 class Wire:
@@ -146,7 +149,7 @@ class Wire:
         self.is_done = False
 
     def client(self, family: str, is_here: bool) -> Any:
-        """A client of `httpx` or `httpx2`, as the provider's code wants it; to this machine without a proxy."""
+        """Return a client of `httpx` or `httpx2`, as the provider's code wants; to this machine without a proxy."""
         self._family = family
         return import_module(family).AsyncClient(
             timeout=3600.0,  # the deadline of the question is the shorter one
@@ -159,7 +162,7 @@ class Wire:
     async def _sent(self, request: Any) -> None:
         self.moved = time.monotonic()
         request.headers["accept-encoding"] = "identity"
-        for name in _CREDENTIALS:
+        for name in _KEY_HEADERS:
             if self._key and self._key not in request.headers.get(name, self._key):
                 del request.headers[name]
 
@@ -180,7 +183,7 @@ class Wire:
         response.stream = import_module(self._family).ByteStream(bytes(data))
 
     def _handed_on(self, stream: Any) -> Any:
-        """The stream in the shape that the client wants, watched while it goes by."""
+        """Return the stream in the shape that the client wants, watched while it goes by."""
         wire = self
 
         class Watched(import_module(self._family).AsyncByteStream):  # type: ignore[misc]
@@ -200,8 +203,8 @@ class Wire:
             length += len(part)
             if length > self._most:
                 raise self._refused(f"sent more than {self._most / 1_000_000:g} MB")
-            end = (end + part[-_END:])[-_END:]
-            self.is_done = _DONE in end
+            end = (end + part[-_STREAM_END_BYTES:])[-_STREAM_END_BYTES:]
+            self.is_done = _STREAM_END in end
             yield part
 
     def _refused(self, what: str) -> OSError:
@@ -211,5 +214,5 @@ class Wire:
 
 @cache
 def _ssl_context(family: str, trust_env: bool) -> Any:
-    """What a client checks certificates with, made once: it takes longer than all else about a client."""
+    """Return what a client checks certificates with, made once: it takes longer than all else about a client."""
     return import_module(family).create_ssl_context(trust_env=trust_env)

@@ -25,12 +25,12 @@ from memsheaf.state import State
 DAYS = 400  # days that the ledger keeps
 CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another
 _BYTES_A_TOKEN = 4
-_WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
-_MOST = 10**9  # tokens; whoever reports more does not count
+_LOCK_SECONDS = 5.0  # to wait for the ledger's lock, unless the question has fewer
+_MAX_TOKENS = 10**9  # whoever reports more does not count
 
 
 class Spent(NamedTuple):
-    """What was spent, of one day, purpose and model, or all together. `open` counts requests that never came back."""
+    """An amount spent, on a day, purpose and model, or in all. `open` counts requests that never came back."""
 
     day: str = ""
     purpose: str = ""
@@ -44,11 +44,11 @@ class Spent(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """What went in and what came out."""
+        """Return the sum of what went in and what came out."""
         return self.input + self.output
 
     def plus(self, other: Spent) -> Spent:
-        """Both together, under the name of this."""
+        """Return both together, under the name of this."""
         day, purpose, model, *counts = self
         return Spent(day, purpose, model, *map(add, counts, other[3:]))
 
@@ -57,7 +57,7 @@ _SUMS = ", ".join(["count(*)", *(f"coalesce(sum({name}), 0)" for name in Spent._
 
 
 class Ledger:
-    """What all runs of a user spent, request by request. Processes and threads may share it."""
+    """The record of what all runs of a user spent, request by request. Processes and threads may share it."""
 
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
@@ -65,7 +65,7 @@ class Ledger:
 
     @classmethod
     def of(cls, state: str, *, clock: Callable[[], float] = time.time) -> Ledger:
-        """The ledger of a user, in the state directory: one for all scopes, so that a day's caps hold for all."""
+        """Return the ledger of a user, in the state directory: a day's caps hold for all scopes."""
         return cls(State(os.path.join(state, "spend")), clock=clock)
 
     def reserve(self, caps: Caps | ChatCaps, cost: Spent) -> Reserved:
@@ -79,7 +79,7 @@ class Ledger:
         """
         day, id = self.today(), os.urandom(8).hex()
         try:
-            with self._state.writing(wait=min(_WAIT, cost.seconds)) as db:
+            with self._state.writing(wait=min(_LOCK_SECONDS, cost.seconds)) as db:
                 spent = self.spent(day, chat=cost.purpose == CHAT)
                 until = f"; the day ends at {self.ends()}"
                 _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
@@ -102,17 +102,17 @@ class Ledger:
             )
 
     def today(self) -> str:
-        """Which day it is, here."""
+        """Return the day, here."""
         return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
 
     def ends(self) -> str:
-        """When the day ends, here, and what it has spent no longer counts."""
+        """Return when the day ends, here, and what it has spent no longer counts."""
         now = time.localtime(self._clock())
         night = time.mktime((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0, 0, 0, -1))
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(night))
 
     def spent(self, day: str = "", *, chat: bool | None = None) -> Spent:
-        """What all runs spent on a day, or today; with `chat`, by conversations only (True) or all else (False)."""
+        """Return what all runs spent on a day, or today; with `chat`, in conversations (True) or all else (False)."""
         day = day or self.today()
         who = "" if chat is None else "AND (purpose = ?) = ?"
         values = (day,) if chat is None else (day, CHAT, chat)
@@ -120,7 +120,7 @@ class Ledger:
         return Spent(day, "", "", *sums)
 
     def summary(self, days: int = 30) -> list[Spent]:
-        """What was spent on the last days, today included: the newest first, by purpose and model."""
+        """Return what was spent on the last days, today included: the newest first, by purpose and model."""
         rows = self._state.query(
             f"SELECT day, purpose, model, {_SUMS} FROM spend WHERE day > ? AND day <= ?"
             " GROUP BY day, purpose, model ORDER BY day DESC, purpose, model",
@@ -130,7 +130,7 @@ class Ledger:
         return [Spent(*row) for row in rows]
 
     def by_day(self, days: int = 30) -> list[Spent]:
-        """What was spent on each of the last days, the oldest first, also where it was nothing."""
+        """Return what was spent on each of the last days, the oldest first, also where it was nothing."""
         return [self.spent(self._day_before(ago)) for ago in reversed(range(days))]
 
     def _day_before(self, days: int) -> str:
@@ -160,16 +160,16 @@ class Metered:
 
     @property
     def name(self) -> str:
-        """Which model this is."""
+        """Return the name of the model."""
         return self._model.name
 
     @property
     def spent(self) -> Spent:
-        """What this run has cost so far; what was asked and not answered yet counts at the most it can cost."""
+        """Return what this run has cost so far; a question without its answer yet counts at the most it can cost."""
         return self._run
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds, and in fewer when the run has not so many left.
+        """Return the answer, in at most `deadline` seconds, and in fewer when the run has not so many left.
 
         Raises:
             CapReached: it would cost more than is left of the run or of the day. Nothing was asked.
@@ -180,9 +180,9 @@ class Metered:
         try:
             work = partial(self._model.ask, question, deadline=most.seconds)
             answer = within(most.seconds, work, name=f"memsheaf-{self._purpose}")
-            said = json.dumps(answer.value, ensure_ascii=False, default=str)
+            text = json.dumps(answer.value, ensure_ascii=False, default=str)
             cost = most._replace(
-                input=max(_count(answer.input), most.input), output=max(_count(answer.output), _tokens(said))
+                input=max(_count(answer.input), most.input), output=max(_count(answer.output), _tokens(text))
             )
         except TimeUp:
             raise ModelFailed(f"{self.name} gave no answer within {most.seconds:g} seconds") from None
@@ -224,7 +224,7 @@ class MeteredTalker:
 
     @property
     def name(self) -> str:
-        """Who this is."""
+        """Return the name of the model."""
         return self._talker.name
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
@@ -234,7 +234,7 @@ class MeteredTalker:
             CapReached: it would cost more than is left of the day. Nothing was asked.
             ModelFailed: there is no whole answer, or what it costs cannot be noted; then nothing was asked.
         """
-        most = _most(request)._replace(purpose=self._purpose, model=self.name, seconds=_WAIT)
+        most = _most(request)._replace(purpose=self._purpose, model=self.name, seconds=_LOCK_SECONDS)
         try:
             entry = self._ledger.reserve(self._caps, most)
         except CapReached as error:
@@ -254,32 +254,32 @@ class MeteredTalker:
 
 
 def _most(request: Request) -> Spent:
-    """The most that a step may cost, by the bytes of what is sent and the tokens of what may come back."""
+    """Return the most that a step may cost, by the bytes of what is sent and the tokens of what may come back."""
     sent = request.system + json.dumps(list(request.tools), ensure_ascii=False, default=str)
-    sent += "".join(said.text + said.beside + _called(said) for said in request.conversation)
+    sent += "".join(each.text + each.beside + _text_of_calls(each) for each in request.conversation)
     return Spent(requests=1, input=_tokens(sent), output=max(request.max_tokens, 0))
 
 
 def _cost(most: Spent, heard: int, last: Step | None) -> Spent:
-    """What a step did cost: what a model reports can make it dearer, never cheaper."""
+    """Return what a step did cost: what a model reports can make it dearer, never cheaper."""
     if last is None:
         return most._replace(failures=1, output=-(-heard // _BYTES_A_TOKEN))
-    output = -(-heard // _BYTES_A_TOKEN) + _tokens(_called(last.said))
+    output = -(-heard // _BYTES_A_TOKEN) + _tokens(_text_of_calls(last.said))
     return most._replace(input=max(_count(last.input), most.input), output=max(_count(last.output), output))
 
 
-def _called(said: Said) -> str:
+def _text_of_calls(said: Said) -> str:
     return "".join(call.tool + call.arguments for call in said.calls)
 
 
 def estimate(question: Question) -> Spent:
-    """The most that a question may cost, by the bytes of what is sent and the tokens of what may come back."""
+    """Return the most that a question may cost, by the bytes of what is sent and the tokens of what may come back."""
     sent = question.system + question.text + json.dumps(question.schema, ensure_ascii=False, default=str)
     return Spent(requests=1, input=_tokens(sent), output=max(question.max_tokens, 0))
 
 
 def _tokens(text: str) -> int:
-    """How many tokens a text has, about.
+    """Return about how many tokens a text has.
 
     >>> _tokens("abcde"), _tokens("")
     (2, 0)
@@ -288,8 +288,8 @@ def _tokens(text: str) -> int:
 
 
 def _count(value: object) -> int:
-    """A reported number of tokens, 0 when it is invalid."""
-    return min(value, _MOST) if isinstance(value, int) and value > 0 else 0
+    """Return a reported number of tokens, 0 when it is invalid."""
+    return min(value, _MAX_TOKENS) if isinstance(value, int) and value > 0 else 0
 
 
 def _check(what: str, would_be: int, cap: int, unit: str, until: str = "") -> None:

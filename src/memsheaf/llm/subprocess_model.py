@@ -15,16 +15,16 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from memsheaf.errors import BadSettings
+from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
-from memsheaf.llm.model import Answer, Question, failed
+from memsheaf.llm.model import Answer, Question
 from memsheaf.llm.process_group import listen
 from memsheaf.scope import parse_object
 from memsheaf.text.neutralize import one_line
 
 INSIDE = "MEMSHEAF_INSIDE"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)
-_MESSAGE = 200
+_MAX_MESSAGE_CHARS = 200
 _CODEX_WITHOUT = (
     *("shell_tool", "unified_exec", "multi_agent", "view_image", "image_generation", "goals", "hooks"),
     *("apps", "plugins", "memories", "browser_use", "computer_use"),
@@ -34,7 +34,7 @@ _SCHEMA_BYTES = 100_000  # one argument of a command line holds 128 KiB
 
 
 class Tool(NamedTuple):
-    """How a command is called, how its answer is read, its environment `variables`, and how to `install` it."""
+    """A command as a model: its line, how its answer is read, its environment `variables`, how to `install` it."""
 
     line: Callable[[Question, str, str], list[str]]
     answer: Callable[[bytes, Question], Answer]
@@ -59,20 +59,20 @@ class SubprocessModel:
         self._model = model
         self._environment = environment
         if os.name != "posix":
-            raise failed(f"the command {tool} can be a model on Linux and macOS only, so far")
+            raise ModelFailed(f"the command {tool} can be a model on Linux and macOS only, so far")
         self._program()
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
-        """Give the answer, in at most `deadline` seconds. Raises ModelFailed."""
+        """Return the answer, in at most `deadline` seconds. Raises ModelFailed."""
         if self._environment.get(INSIDE):
-            raise failed(f"{self.name} is not asked from within itself")
+            raise ModelFailed(f"{self.name} is not asked from within itself")
         tool, end = TOOLS[self._tool], time.monotonic() + deadline
         out, errors = bytearray(), bytearray()
 
         def hear(part: bytes, into: bytearray = out) -> None:
             into += part
             if len(out) + len(errors) > ANSWER_BYTES:
-                raise failed(f"{self.name} printed more than {ANSWER_BYTES // 1_000_000} MB")
+                raise ModelFailed(f"{self.name} printed more than {ANSWER_BYTES // 1_000_000} MB")
 
         with TemporaryDirectory(prefix="memsheaf-") as place:
             folder = os.path.join(place, "empty")
@@ -88,28 +88,28 @@ class SubprocessModel:
                     deadline=max(end - time.monotonic(), 0),
                 )
             except TimeoutError:
-                raise failed(f"{self.name} gave no answer within {deadline:g} seconds") from None
+                raise ModelFailed(f"{self.name} gave no answer within {deadline:g} seconds") from None
             except OSError as error:
-                raise failed(f"{self.name} cannot be run: {error.strerror}") from None
+                raise ModelFailed(f"{self.name} cannot be run: {error.strerror}") from None
         try:
             return tool.answer(bytes(out), question)
         except ValueError as error:
-            said = one_line(errors.decode("utf-8", "replace").strip().rpartition("\n")[2], _MESSAGE)
+            said = one_line(errors.decode("utf-8", "replace").strip().rpartition("\n")[2], _MAX_MESSAGE_CHARS)
             why = f"ended with {code}{': ' + said if said else ''}" if code else f"gave no answer: {error}"
             hint = f"Try it by hand: does `{self._tool}` work, and is it signed in?"
-            raise failed(f"{self.name} {why}", hint) from None
+            raise ModelFailed(f"{self.name} {why}", hint=hint) from None
 
     def _program(self) -> str:
-        found = which(self._tool, path=self._environment.get("PATH"))
-        if not found:
-            raise failed(f"the command {self._tool} is not on the PATH", TOOLS[self._tool].install)
-        return os.path.abspath(found)
+        program = which(self._tool, path=self._environment.get("PATH"))
+        if not program:
+            raise ModelFailed(f"the command {self._tool} is not on the PATH", hint=TOOLS[self._tool].install)
+        return os.path.abspath(program)
 
 
 def _environment(given: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """The user's environment, less what would make the command think that it runs inside of itself."""
-    kept = {name: value for name, value in given.items() if name not in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")}
-    return {**kept, **variables, INSIDE: "1"}
+    """Return the user's environment, less what would make the command think that it runs inside of itself."""
+    others = {name: value for name, value in given.items() if name not in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")}
+    return {**others, **variables, INSIDE: "1"}
 
 
 def _prompt(tool: str, question: Question) -> str:
@@ -119,7 +119,7 @@ def _prompt(tool: str, question: Question) -> str:
 def _claude_line(question: Question, place: str, model: str) -> list[str]:
     schema = json.dumps(question.schema)
     if len(schema) > _SCHEMA_BYTES:
-        raise failed("the shape of the answer is too long for a command line")
+        raise ModelFailed("the shape of the answer is too long for a command line")
     system = os.path.join(place, "system.md")
     with open(system, "w", encoding="utf-8", errors="replace") as file:
         file.write(question.system or "Answer the question.")
@@ -141,21 +141,21 @@ def _claude_variables(question: Question) -> dict[str, str]:
 def _claude_answer(out: bytes, question: Question) -> Answer:
     """Read the one JSON object that `claude -p --output-format json` prints."""
     try:
-        found = json.loads(out)
+        result = json.loads(out)
     except (ValueError, RecursionError):
         raise ValueError("what it printed is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise ValueError("what it printed is not a result")
-    text = found.get("result")
-    if found.get("is_error") or found.get("subtype") not in (None, "success"):
-        said = text if isinstance(text, str) and text else str(found.get("subtype"))
-        raise ValueError(f"it says {one_line(said, _MESSAGE)!r}")
-    usage = found.get("usage")
+    text = result.get("result")
+    if result.get("is_error") or result.get("subtype") not in (None, "success"):
+        message = text if isinstance(text, str) and text else str(result.get("subtype"))
+        raise ValueError(f"it says {one_line(message, _MAX_MESSAGE_CHARS)!r}")
+    usage = result.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     tokens = sum(_number(counts.get(kind)) for kind in kinds), _number(counts.get("output_tokens"))
-    if found.get("structured_output") is not None:
-        text = json.dumps(found["structured_output"])
+    if result.get("structured_output") is not None:
+        text = json.dumps(result["structured_output"])
     return Answer(read(text if isinstance(text, str) else "", question.schema), *tokens)
 
 
@@ -180,25 +180,25 @@ def _codex_answer(out: bytes, question: Question) -> Answer:
             text = item["text"]
         if isinstance(usage, dict):
             tokens = _number(usage.get("input_tokens")), _number(usage.get("output_tokens"))
-        said = error.get("message") if isinstance(error, dict) else event.get("message")
-        if isinstance(said, str) and event.get("type") in ("error", "turn.failed"):
-            trouble = said
+        message = error.get("message") if isinstance(error, dict) else event.get("message")
+        if isinstance(message, str) and event.get("type") in ("error", "turn.failed"):
+            trouble = message
     if not text:
-        raise ValueError(f"it says {one_line(trouble, _MESSAGE)!r}" if trouble else "it printed no message")
+        raise ValueError(f"it says {one_line(trouble, _MAX_MESSAGE_CHARS)!r}" if trouble else "it printed no message")
     return Answer(read(text, question.schema), *tokens)
 
 
 def _strict(schema: object) -> object:
-    """A schema as OpenAI insists on it: each object has all of its keys, and no others."""
+    """Return a schema as OpenAI insists on it: each object has all of its keys, and no others."""
     if isinstance(schema, list | tuple):
-        return [_strict(one) for one in schema]
+        return [_strict(each) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    made = {name: _strict(value) for name, value in schema.items()}
-    properties = made.get("properties")
-    if made.get("type") == "object" and isinstance(properties, dict):
-        made |= {"required": list(properties), "additionalProperties": False}
-    return made
+    strict = {name: _strict(value) for name, value in schema.items()}
+    properties = strict.get("properties")
+    if strict.get("type") == "object" and isinstance(properties, dict):
+        strict |= {"required": list(properties), "additionalProperties": False}
+    return strict
 
 
 def _number(value: object) -> int:

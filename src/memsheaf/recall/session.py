@@ -223,7 +223,7 @@ class Session:
                 return []
             try:
                 if not trees:
-                    trees.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memory.root)))
+                    trees.append(stack.enter_context(WorkingTree(self._tree, memories=self._memory.root)))
                 evidence = examine(memory, trees[0])
             except MemsheafError as error:
                 return [f"its citations were not checked: {error}"]

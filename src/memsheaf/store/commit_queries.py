@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import dropwhile, groupby, islice
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import NoSuchCommit, VersionGone
+from memsheaf.errors import NotInHistory
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.history import History, is_path
 
@@ -16,7 +16,7 @@ class CommitSource(Protocol):
         """What happened, newest first; with `path`, to that text only."""
 
     def find(self, commit_id: str, /) -> Commit:
-        """The commit with this id. Raises NoSuchCommit."""
+        """The commit with this id. Raises NotInHistory."""
 
 
 OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
@@ -28,7 +28,7 @@ RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give
 def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) -> Commit:
     """The newest commit that was not undone, nor is an undo, nor came from a hub, nor was replaced by one that did.
 
-    Raises NoSuchCommit.
+    Raises NotInHistory.
     """
     undone: set[str] = set()
     came: set[str] = set()
@@ -44,7 +44,7 @@ def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) ->
             continue
         elif paths and came.isdisjoint(paths) and (events or any(path.endswith(".md") for path in paths)):
             return commit
-    raise NoSuchCommit("nothing is left to undo")
+    raise NotInHistory("nothing is left to undo")
 
 
 def without_known(commits: Sequence[Commit], known: Collection[str]) -> list[Commit]:
@@ -56,7 +56,7 @@ def without_known(commits: Sequence[Commit], known: Collection[str]) -> list[Com
 
 
 def find_version(commits: Iterable[Commit], path: str, version: Version) -> bytes:
-    """The text of the version that begins like this. Raises VersionGone."""
+    """The text of the version that begins like this. Raises NotInHistory."""
     found: dict[Version, bytes] = {}
     for commit in commits:
         for revision in commit.revisions:
@@ -68,7 +68,7 @@ def find_version(commits: Iterable[Commit], path: str, version: Version) -> byte
     if len(found) == 1:
         return found.popitem()[1]
     known = f"{len(found)} versions" if found else "no version"
-    raise VersionGone(f"the journal holds {known} {version[:12]!r} of {path!r}")
+    raise NotInHistory(f"the journal holds {known} {version[:12]!r} of {path!r}")
 
 
 def trail(past: CommitSource, path: str) -> Iterator[Commit]:
@@ -103,7 +103,7 @@ def _name_before(path: str, commit_id: str, past: CommitSource) -> str:
         commit = made = past.find(commit_id)
         while made.undoes:
             made = past.find(made.undoes)
-    except NoSuchCommit:
+    except NotInHistory:
         return ""
     came = [step.path for step in commit.revisions if step.before == ABSENT]
     went = [step.path for step in commit.revisions if step.after == ABSENT]

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import TypeVar
 
-from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, Ref, StoreFailed, VersionGone
+from memsheaf.errors import Busy, Changed, NotFound, NotInHistory, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.scope import check_label
@@ -137,7 +137,7 @@ class FolderStore:
             yield from past.history(path) if past else ()
 
     def find(self, commit_id: str) -> Commit:
-        """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
+        """The commit whose id begins like this. Raises NotInHistory when none or several do."""
         with self._access.reading() as past:
             return (past or in_memory()).find(commit_id)
 
@@ -145,7 +145,7 @@ class FolderStore:
         """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
 
         Raises:
-            NoSuchCommit: there is none left.
+            NotInHistory: there is none left.
         """
         return last_standing(self.history(), except_by=except_by, events=events)
 
@@ -153,7 +153,7 @@ class FolderStore:
         """Give an older text by its version, or the beginning of it.
 
         Raises:
-            VersionGone: retention passed, or it was erased, or it never was, or several begin like this.
+            NotInHistory: retention passed, or it was erased, or it never was, or several begin like this.
         """
         return find_version(self.history(path) if version else (), path, version)
 
@@ -220,16 +220,15 @@ class FolderStore:
         """Take back one commit, the last that still stands unless one is named, as a commit of its own.
 
         Raises:
-            NoSuchCommit: there is none such, or nothing is left to undo.
+            NotInHistory: there is none such, nothing is left to undo, or the older text is past retention.
             Changed: a text was changed again since.
-            VersionGone: the older text is past retention.
         """
         target = self.find(commit_id) if commit_id else self.last_standing()
         if not target.revisions:
-            raise NoSuchCommit(f"the commit {target.id} holds no texts to bring back")
+            raise NotInHistory(f"the commit {target.id} holds no texts to bring back")
         for step in target.revisions:
             if step.before != ABSENT and step.old is None:
-                raise VersionGone(f"the history no longer holds {step.before[:12]!r} of {step.path!r}")
+                raise NotInHistory(f"the history no longer holds {step.before[:12]!r} of {step.path!r}")
         changes = [Change(step.path, step.old, step.after) for step in target.revisions]
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 

@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Any
 from weakref import WeakSet
 
-from memsheaf.errors import NoSuchCommit, PathRefused
+from memsheaf.errors import NotInHistory, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import Commit, Revision, Version, version_of
 from memsheaf.store.safe_dir import Folder
@@ -216,13 +216,13 @@ class History:
             values[0] = page[-1][0]
 
     def find(self, commit_id: str, /) -> Commit:
-        """Return the newest commit with this id, or the only one whose id begins like this. Raises NoSuchCommit."""
+        """Return the newest commit with this id, or the only one whose id begins like this. Raises NotInHistory."""
         rows = self.rows("SELECT max(n) FROM commits WHERE id = ?", commit_id)
         if rows[0][0] is None:
             rows = self.rows("SELECT n FROM commits WHERE id >= ?1 AND id < ?1 || 'g'", _encodable(commit_id))
         found = self._select("SELECT ?", *rows[0]) if len(rows) == 1 else []
         if not found:
-            raise NoSuchCommit(f"{len(rows) or 'no'} commits begin with {commit_id!r}")
+            raise NotInHistory(f"{len(rows) or 'no'} commits begin with {commit_id!r}")
         return found[0][1]
 
     def find_all(self, ids: Iterable[str]) -> dict[str, Commit]:

@@ -29,7 +29,6 @@ _HUMP_PATTERN = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 HAN_AND_KANA = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 UNSPACED = f"{HAN_AND_KANA}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # and Thai, Lao, Myanmar, Khmer
 CUT_INTO_PAIRS = f"{UNSPACED}\uac00-\ud7af"
-HALF_WIDTH_KANA = "\uff66-\uff9f"
 
 _STOP_WORDS = """
 a about all also am an and any are as at be because been being but by can could did do does doing don for from get

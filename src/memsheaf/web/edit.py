@@ -71,11 +71,8 @@ def save_edit(page: PageRequest) -> Response:
         text = _text_of(given, present, sheaf.today)
         if text == present.text:
             return page.go(memory_link(page.key, present.path), "Nothing was changed.")
-        if present.state == "ok" and given["name"].strip() != present.name:
-            saved = sheaf.rename(present.path, given["name"], text=text, expect=present.version, allow=_allow(page))
-        else:
-            free = present.state != "ok" and not text.lstrip().startswith("---")
-            saved = sheaf.put(present.path, text, expect=present.version, free=free, allow=_allow(page))
+        free = present.state != "ok" and not text.lstrip().startswith("---")
+        saved = sheaf.put(present.path, text, expect=present.version, free=free, allow=_allow(page))
     except Changed:
         return _show_conflict(page, given, sheaf.own.find(page.path))
     except MemsheafError as error:
@@ -134,7 +131,7 @@ def _show_form(
         insist = "secrets"
     elif isinstance(error, Duplicate | NotWorth):
         insist = "anyway"
-    other = error.path if isinstance(error, Exists | Duplicate) else ""
+    other = error.ref.path if isinstance(error, Exists | Duplicate) else ""
     key = page.key or given["to"] or page.scopes.choose(given["kind"], given["body"])
     return page.show(
         "edit.html",

@@ -103,7 +103,7 @@ def find_new(sheaf: Sheaf, commits: Sequence[CommitSummary], since: str) -> list
 def count_scope(scope: KnownScope, sheaf: Sheaf) -> ScopeNumbers:
     """Return the numbers of one scope."""
     rows = sheaf.own.count_rows()
-    state = sheaf.state
+    state = sheaf.own.state
     waiting = len(ReviewQueue(state).all()) + rows.unconfirmed + rows.changed
     return ScopeNumbers(scope, rows, waiting, Inbox(state).count_waiting())
 

@@ -128,7 +128,7 @@ def check_citations(page: PageRequest) -> Response:
     checked = outdated = 0
     for scope, sheaf in page.select(page.form["scope"]).items():
         if folder := page.scopes.tree(scope):
-            with WorkingTree.open(folder, memories=scope.root) as tree:
+            with WorkingTree(folder, memories=scope.root) as tree:
                 examined = verify(sheaf, tree, body=False)
             checked += sum(bool(evidence.citations) for _, evidence in examined)
             outdated += sum(has_drifted(evidence) for _, evidence in examined)

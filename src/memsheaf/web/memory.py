@@ -157,7 +157,7 @@ def _show_missing(page: PageRequest) -> Response:
 def _list_citations(page: PageRequest, memory: Memory) -> list[CitedPlace]:
     folder = page.scopes.tree(page.scope(page.key))
     if folder:
-        with suppress(MemsheafError), WorkingTree.open(folder, memories=page.sheaf.root) as tree:
+        with suppress(MemsheafError), WorkingTree(folder, memories=page.sheaf.root) as tree:
             [(_, evidence)] = verify(page.sheaf, tree, [memory.path], body=False)
             return [CitedPlace(text, verdict, *_read_lines(tree, text)) for text, verdict in evidence.citations]
     unknown = Verdict("unchecked", "The working tree of this scope is not known here.")

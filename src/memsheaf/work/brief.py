@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused, TextRefused
 from memsheaf.llm import Model
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
 from memsheaf.recall.turns import Message, TranscriptEntry
-from memsheaf.sheaf import Sheaf, load_metered_model
+from memsheaf.sheaf import Sheaf, list_notices, load_metered_model
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import shown_text
 from memsheaf.work import compaction, sessions, tasks
@@ -32,7 +32,7 @@ class CurrentWork(NamedTuple):
 
 def find_current_work(layers: Sheaf) -> CurrentWork:
     """Return what is being worked on. Raises NotFound, ScopeRefused for a task or a session that is named."""
-    task, session, notices = None, None, list(layers.notices())
+    task, session, notices = None, None, list(list_notices(layers))
     if layers.given:  # these scopes, and nothing else
         return CurrentWork(_notes(layers), None, None, notices)
     try:
@@ -60,16 +60,14 @@ def compact(
     conversation: Sequence[TranscriptEntry | Message],
     budget: int = compaction.BUDGET_TOKENS,
     *,
-    trigger: str = "budget",
     notes: str = "",
     model: Model | str | None = None,
-    name: str = "",
-    approve: bool = False,
+    **options: Any,
 ) -> compaction.Compacted:
     """Make a conversation fit this many tokens; phase, blockers and decisions of the work are kept.
 
-    The session's notes serve as the summary, unless others are given. With `approve` a conversation that failed three
-    times in a row is tried again. Raises Refused, StoreFailed.
+    The session's notes serve as the summary, unless others are given. The options are those of `compaction.run`,
+    whose errors it raises.
     """
     work = find_current_work(layers)
     if not notes and work.session and not work.session.is_blank and not _is_shared(work.session.sheaf):
@@ -77,15 +75,13 @@ def compact(
     return compaction.run(
         conversation,
         budget,
-        state=layers.state,
+        state=layers.own.state,
         now=layers.clock(),
-        name=name,
         days=layers.settings.retention_days,
-        approve=approve,
         standing=_standing_lines(work),
-        trigger=trigger,
         notes=notes,
         model=load_metered_model(layers.settings, "compact", model),
+        **options,
     )
 
 

@@ -26,7 +26,7 @@ from memsheaf.index.database import Row, abandoned, remove
 from memsheaf.learn.consolidate import group_duplicates
 from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES, days_between
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, list_notices
 from memsheaf.state import check as check_state
 from memsheaf.store import HISTORY
 from memsheaf.store.sqlite_file import DAMAGED_MARK
@@ -252,7 +252,7 @@ def check_place(context: Context) -> Iterator[Finding]:
     """Yield what is wrong with the folder and the file system that it is on."""
     sheaf, root = context.sheaf, context.sheaf.root
     if not os.path.isdir(root):
-        if not sheaf.notices():
+        if not list_notices(sheaf):
             problem = "nothing has been remembered here yet"
             yield Finding(INFO, root, problem, "`memsheaf remember TEXT` saves the first")
         return
@@ -297,7 +297,7 @@ def check_own_files(context: Context) -> Iterator[Finding]:
 
 def check_notices(context: Context) -> Iterator[Finding]:
     """Yield what a person is told at the start of a session."""
-    for notice in context.sheaf.notices():
+    for notice in list_notices(context.sheaf):
         path = next((name for name in (CONTEXT, NOTES) if notice.startswith(name)), "")
         yield Finding(WARNING, path or context.sheaf.root, notice, "`memsheaf trust`" if path else "")
 

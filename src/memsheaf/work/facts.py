@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from memsheaf.errors import Changed, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
-from memsheaf.gates import WrittenFile, add_dates, place_memory
+from memsheaf.errors import NotFound, PathRefused, Refused, TextRefused, hinted
 from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, compose
+from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
@@ -67,11 +65,10 @@ def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
 
 
 class Facts:
-    """The facts of a repository; `commit` is the id of the last one stored here, "" before."""
+    """The facts of a repository."""
 
     def __init__(self, sheaf: Sheaf) -> None:
         self._sheaf = sheaf
-        self.commit = ""
 
     def add(self, fact: Fact, *, supersedes: str = "", tree: Tree | None = None, allow: Allow = STRICT) -> Memory:
         """Store a fact; the one that it `supersedes` is retired with it. With a tree, its places get their hashes.
@@ -86,45 +83,28 @@ class Facts:
             lacking = without_secrets("; ".join(why for _, why in problems))
             hint = "A fact has a subject, a sentence that can be false, a place that shows it, a reason, a category."
             raise hinted(TextRefused(f"this fact is not complete: {lacking}"), hint)
+        citations = fact.citations
         if tree is not None:  # the hash of what is there now goes behind each place
-            fact = fact._replace(citations=tuple(str(make(tree, _without_hash(place))) for place in fact.citations))
-        try:
-            return self._add(fact, supersedes, allow)
-        except (Changed, Exists):  # somebody may have been faster, and the second look knows it
-            return self._add(fact, supersedes, allow)
-
-    def _add(self, fact: Fact, supersedes: str, allow: Allow) -> Memory:
+            citations = tuple(str(make(tree, _without_hash(place))) for place in citations)
         sheaf = self._sheaf
         old = self.find(supersedes) if supersedes else None
-        if old and self.of(old) == fact:
-            hint = "Say what is true now, or cite what shows it now."
-            raise hinted(TextRefused(f"{old.path!r} says this already"), hint)
-        # the name first: whoever comes with a twin after the look below finds this name taken
-        path = FACTS + file_name(fact.category, fact.subject, lambda name: sheaf.own.is_taken(FACTS + name))
-        for twin in self._on(fact.subject):
-            if old is None or twin.path != old.path:
-                hint = f"`memsheaf fact supersede {twin.path} FACT --reason TEXT` says what is true now."
-                raise hinted(Exists(twin.ref, "it is a fact on the same subject"), hint)
-        text = add_dates(" ".join(fact.fact.split()), sheaf.today)
-        memory = compose(
-            name=fact.subject,
-            description=cut_bytes(text, DESCRIPTION_LIMIT),
-            kind=fact.category,
-            body=text,
-            created=sheaf.today,
-            updated=sheaf.today,
-            source=sheaf.by,
-            citations=fact.citations,
-            supersedes=(old.path,) if old else (),
+        text = " ".join(fact.fact.split())
+
+        def is_taken(name: str) -> bool:
+            """Return True also for a file that is gone: its name stays that of the fact that was retired."""
+            return bool(sheaf.own.index.same_file(FACTS + name)) or sheaf.own.has_history(FACTS + name)
+
+        return sheaf.write(
+            fact.subject,
+            cut_bytes(text, DESCRIPTION_LIMIT),
+            fact.category,
+            text,
+            path=FACTS + file_name(fact.category, fact.subject, is_taken),
+            supersedes=(old.ref,) if old else (),
+            citations=citations,
             reason=fact.reason,
+            allow=allow,
         )
-        memory = place_memory(memory, path)._replace(scope=sheaf.home)
-        files = [WrittenFile(path, memory)]
-        if old:
-            files.append(WrittenFile(old.path, None, old))
-        why = f"supersede {old.name}" if old else f"fact {memory.name}"
-        self.commit = sheaf.own.change_many(files, why, by=sheaf.by, allow=allow).id
-        return memory
 
     def supersede(
         self,
@@ -148,12 +128,7 @@ class Facts:
 
     def all(self) -> list[Memory]:
         """Return every fact, in the order of their files."""
-        facts = []
-        for row in self._sheaf.list():
-            if is_fact(row.path) and row.state == "ok":
-                with suppress(NotFound):  # somebody was faster
-                    facts.append(self._sheaf.read(row.path))
-        return facts
+        return [memory for memory in self._sheaf.own.facts() if memory.state == "ok"]
 
     def find(self, name: str) -> Memory:
         """Return one fact by its file, with or without the folder, or by its subject.

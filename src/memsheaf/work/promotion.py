@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from shlex import quote
 from typing import Literal, NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, hinted
@@ -51,13 +50,6 @@ _NOTED = {
 """The files that have notes, each with the headings under which those stand that may be of use beyond it."""
 
 _TARGETS = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
-_OPTIONS = {
-    "subject": "--subject TEXT",
-    "fact": "--fact TEXT",
-    "citations": "--cite PLACE",
-    "reason": "--reason TEXT",
-    "category": "--category TYPE",
-}
 _DATE = r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+"
 
 
@@ -106,15 +98,11 @@ UNDECIDED = PromotionChoice()
 
 
 class ChecklistStep(NamedTuple):
-    """A step of the checklist that an item does not pass: it is stopped, or somebody is asked.
-
-    `help` are the options of `memsheaf promote` that would let it pass, "" when none does.
-    """
+    """A step of the checklist that an item does not pass: it is stopped, or somebody is asked."""
 
     name: str
     verdict: Literal["stop", "ask"]
     said: str
-    help: str = ""
 
 
 class Examination(NamedTuple):
@@ -204,7 +192,7 @@ def _check_content(item: PromotionItem, target: Sheaf) -> Iterator[ChecklistStep
     if item.kind not in KINDS:
         yield ChecklistStep("type", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
     if item.kind == "user" and target.scope.layer == "project":
-        yield ChecklistStep("type", "stop", "what is about the person goes to user", "--to user")
+        yield ChecklistStep("type", "stop", "what is about the person goes to user: --to user")
     for secret in new_secrets("\n".join((item.subject, item.text, item.reason, *item.citations)), ""):
         yield ChecklistStep("content", "stop", f"it holds {secret.kind}")
     if item.is_shared:
@@ -216,17 +204,16 @@ def _check_duplicate(item: PromotionItem, near: Memory | None, choice: Promotion
     if near is None or choice.anyway:
         return
     if words(near.body) == words(item.text):
-        yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it", "--anyway RATIONALE")
+        yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it")
     else:
-        why = f"{near.path} is on the same: skip this, supersede it, or keep both with --anyway RATIONALE?"
-        yield ChecklistStep("duplicate", "ask", why, f"--supersede {quote(near.path)}")
+        why = f"{near.path} is on the same: skip this, --supersede it, or keep both with --anyway RATIONALE?"
+        yield ChecklistStep("duplicate", "ask", why)
 
 
 def _check_fields(item: PromotionItem, target: Sheaf, tree: Tree | None) -> Iterator[ChecklistStep]:
     """Ask for what a fact of the project lacks."""
     if target.scope.layer == "project" and (problems := problems_of(_make_fact(item), tree)):
-        options = dict.fromkeys(_OPTIONS[field] for field, _ in problems)
-        yield ChecklistStep("five fields", "ask", "; ".join(why for _, why in problems), " ".join(options))
+        yield ChecklistStep("five fields", "ask", "; ".join(why for _, why in problems))
 
 
 def _check_team(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> Iterator[ChecklistStep]:
@@ -236,15 +223,14 @@ def _check_team(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> 
     if target.by != "user":
         yield ChecklistStep("team", "stop", "only a person gives something to a team")
     if item.kind == "user":
-        yield ChecklistStep("team", "stop", "what is about a person stays private", "--to user")
+        yield ChecklistStep("team", "stop", "what is about a person stays private")
     if len(item.text.encode("utf-8", "replace")) > MAX_TEAM_BYTES:
         yield ChecklistStep("team", "stop", f"it is longer than {MAX_TEAM_BYTES // 1000} KB")
     if item.kind == "feedback" and not choice.anyway:
-        why = "feedback stays private, unless it is a convention of the team: say so"
-        yield ChecklistStep("team", "ask", why, "--anyway RATIONALE")
+        why = "feedback stays private, unless it is a convention of the team: say so with --anyway RATIONALE"
+        yield ChecklistStep("team", "ask", why)
     if not choice.confirmed:
-        why = f"everybody in {target.scope} will read it: a person has to say yes"
-        yield ChecklistStep("team", "ask", why, "--yes")
+        yield ChecklistStep("team", "ask", f"everybody in {target.scope} will read it: a person has to say --yes")
 
 
 def _find_nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
@@ -297,7 +283,7 @@ def promote(
     if steps := examine(item, target, choice=choice, tree=tree).steps:
         why = "; ".join(f"{step.name}: {step.said}" for step in steps)
         refused = Refused(f"{without_secrets(item.title)!r} was not promoted to {target.scope}; {why}")
-        raise hinted(refused, "`memsheaf promote` shows each step and what to type next.")
+        raise hinted(refused, "`memsheaf promote` shows each step.")
     memory = _write(item, target, choice, tree)
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:

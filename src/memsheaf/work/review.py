@@ -135,7 +135,7 @@ class Review:
             body = content.strip("\n") + "\n"
             text = edit_text(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
             self._layers.put(ref, text, expect=memory.version, allow=Allow(anyway=True))
-        self._layers.confirm(ref)
+        self._layers.open_scope(ref.scope).confirm([(ref.path, "")])
         return self._record(ref, APPROVED, last)
 
     def reject(self, name: str, *, reason: str = "", expect: Version = "") -> Decision:
@@ -212,7 +212,7 @@ def fetch_proposals(sheaf: Sheaf) -> None:
     hub: Any = sheaf.own.replica.hub if sheaf.own.replica else None
     if not hasattr(hub, "proposals"):  # nor has git any
         return
-    state, queue = sheaf.state, ReviewQueue(sheaf.state)
+    state, queue = sheaf.own.state, ReviewQueue(sheaf.own.state)
     with suppress(HubUnreachable):
         there = {
             name: {**value, "scope": str(sheaf.scope), "asked": f"{value.get('asked')}; proposed for {member}"}
@@ -235,7 +235,7 @@ def share_proposals(sheaf: Sheaf) -> dict[str, str]:
     Returns, by id, what a person decided before about the same; "" where it waits. Raises HubUnreachable.
     """
     hub: Any = sheaf.own.replica.hub if sheaf.own.replica else None
-    queue = ReviewQueue(sheaf.state)
+    queue = ReviewQueue(sheaf.own.state)
     decided = {}
     for waiting in queue.all():
         decided[waiting.id] = hub.propose(waiting.id, waiting.to_json())

@@ -26,9 +26,8 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edit_text, split
 from memsheaf.gates import WrittenFile, add_dates
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
-from memsheaf.open_scope import Look
+from memsheaf.open_scope import Look, retry
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label, open_plain
 from memsheaf.sheaf import Sheaf
@@ -232,7 +231,7 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     try:
         notes = SessionNotes(layers.only(f"session/{layers.work.choose('session', id)}"))
     except NotFound as error:
-        raise hinted(NotFound(error.path, "no session is open"), "`memsheaf session start` begins one.") from None
+        raise hinted(NotFound(error.ref.path, "no session is open"), "`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
         raise hinted(error, hint) from None

@@ -40,9 +40,8 @@ from memsheaf.frontmatter import edit_text, join, split
 from memsheaf.gates import add_dates
 from memsheaf.guard.paths import check_path
 from memsheaf.guard.secrets import find_secrets, without_secrets
-from memsheaf.limits import retry
 from memsheaf.memory import DESCRIPTION_LIMIT, Memory, clean_field, utc_time
-from memsheaf.open_scope import Look
+from memsheaf.open_scope import Look, retry
 from memsheaf.scope import check_label, parse_object
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
@@ -114,7 +113,7 @@ class Task:
 
     def files(self) -> list[str]:
         """Return the paths of the files beside TASK.md, but for events."""
-        return [path for path in self.sheaf.own.files("") if path != TASK_FILE]
+        return [path for path in [row.path for row in self.sheaf.list()] if path != TASK_FILE]
 
     def state(self) -> dict[str, object]:
         """Return all that a program needs to go on after a reset, ready for JSON."""
