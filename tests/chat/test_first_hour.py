@@ -184,6 +184,31 @@ def test_a_memory_of_two_facts_is_shown_before_one_of_them_is_forgotten(user: Us
     assert user.bodies == []
 
 
+@each_case(
+    "said, forget",
+    [
+        (["Nadia leads payments and Tom leads search"], "forget that Tom leads search"),
+        (["Nadia leads payments and Tom leads search"], "forget that tom leads search"),
+        (["API port is 8080", "no, it's 9090"], "forget that the API port is 8080"),
+    ],
+)
+def test_a_memory_that_says_more_or_keeps_an_older_text_is_shown_first(
+    tmp_path: Path, said: list[str], forget: str
+) -> None:
+    user = open_user(tmp_path / forget.replace(" ", "-"), embedder="auto")
+    try:
+        user.say(*said)
+        (before,) = user.bodies
+        answer = user.say(forget)
+        assert "Nothing is deleted yet." in answer
+        assert said[0] in answer
+        assert user.bodies == [before]
+        user.say("yes")
+        assert user.bodies == []
+    finally:
+        user.agent.close(wait=60.0)
+
+
 # off the record
 
 
