@@ -160,6 +160,26 @@ def test_what_lacks_its_subject_corrects_the_memory_that_was_just_named(
         user.agent.close(wait=60.0)
 
 
+@each_case(
+    "first, back",
+    [
+        ("no, it's 9090", "sorry, 8080 was right"),
+        ("The API port is 9090 now", "8080 was right after all"),
+        ("Nein, er ist 9090", "Nein, 8080 war doch richtig"),
+    ],
+)
+def test_a_correction_is_corrected_back(tmp_path: Path, first: str, back: str) -> None:
+    user = open_user(tmp_path / back.replace(" ", "-"), embedder="auto")
+    try:
+        answer = user.say("API port is 8080", first, back)
+        assert f"“{first}” → “{back}”" in answer or f"„{first}“ → „{back}“" in answer
+        (body,) = user.bodies
+        assert body.startswith(f"{back}\n\nBefore that")
+        assert back in user.say("what is the API port?")
+    finally:
+        user.agent.close(wait=60.0)
+
+
 @each_case("said", ["sorry, 3001", "it's 10 MB now", "that's Tuesdays now", "They are on Mondays now"])
 def test_what_lacks_its_subject_and_corrects_nothing_is_not_kept(tmp_path: Path, said: str) -> None:
     user = open_user(tmp_path / said.replace(" ", "-"), embedder="auto")
@@ -182,6 +202,31 @@ def test_a_memory_of_two_facts_is_shown_before_one_of_them_is_forgotten(user: Us
     assert user.bodies == ["I like jazz."]
     user.say("forget jazz")
     assert user.bodies == []
+
+
+@each_case(
+    "said, forget",
+    [
+        (["Nadia leads payments and Tom leads search"], "forget that Tom leads search"),
+        (["Nadia leads payments and Tom leads search"], "forget that tom leads search"),
+        (["API port is 8080", "no, it's 9090"], "forget that the API port is 8080"),
+    ],
+)
+def test_a_memory_that_says_more_or_keeps_an_older_text_is_shown_first(
+    tmp_path: Path, said: list[str], forget: str
+) -> None:
+    user = open_user(tmp_path / forget.replace(" ", "-"), embedder="auto")
+    try:
+        user.say(*said)
+        (before,) = user.bodies
+        answer = user.say(forget)
+        assert "Nothing is deleted yet." in answer
+        assert said[0] in answer
+        assert user.bodies == [before]
+        user.say("yes")
+        assert user.bodies == []
+    finally:
+        user.agent.close(wait=60.0)
 
 
 # off the record

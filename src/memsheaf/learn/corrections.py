@@ -24,6 +24,7 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.store import Commit
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import (
+    WAS_RIGHT,
     find_sentences,
     is_made_from,
     lacks_subject,
@@ -121,9 +122,8 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
 
 def corrects(sentence: str, old: Memory) -> bool:
     """Return True if a sentence that lacks its subject ("it's 9090 now") corrects a memory that was just named."""
-    said = without_opening(sentence)
-    said = said if lacks_subject(said) else f"it's {said}"  # "sorry, 3001"
-    return lacks_subject(sentence) and judge_replacement(current_part(old.body), said).any >= LINK_FROM
+    value = re.sub(WAS_RIGHT, "", without_opening(sentence))  # "sorry, 3001"
+    return lacks_subject(sentence) and judge_replacement(current_part(old.body), f"it's {value}").any >= LINK_FROM
 
 
 def correct_written(target: LearningScopes, proposal: Proposal) -> tuple[Memory | None, dict[str, Any]]:
@@ -160,7 +160,7 @@ def takes_back(new: Proposal, old: Proposal) -> bool:
         return False
     if new.content == old.content:
         return True
-    shared = {*tokenizer.words(old.content)} & {*tokenizer.words(new.content)}
+    shared = set(tokenizer.words(old.content)).intersection(tokenizer.words(new.content))
     if all(map(tokenizer.is_weak, shared)):
         return False  # not worth asking: a conversation has many pairs of sentences
     return _is_obsolete(old.content, new.content, _judge(old.content, new.content))
@@ -210,8 +210,8 @@ def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
     content = proposal.content
     if title:
         proposal = _put_above(proposal, old, title)
-        content += f" (before: {make_description(re.split(_EARLIER, old.body.strip())[-1])})"
-    gone = set(tokenizer.words(old.body)) - set(tokenizer.words(content))
+        content += f" (before: {'; '.join(map(make_description, re.split(_EARLIER, proposal.content)[1:]))})"
+    gone = set(tokenizer.words(old.body)).difference(tokenizer.words(content))
 
     def still_fits(line: str) -> bool:
         """Return True if a line was written by hand, and names nothing that is gone from the text."""
@@ -242,7 +242,8 @@ def _put_above(proposal: Proposal, old: Memory, title: str) -> Proposal:
 
     Of several sentences that lack their subject ("it's 10 MB", "it's 20 MB") the last stays.
     """
-    content, below = proposal.content.strip(), old.body.strip()
+    content = proposal.content.strip()
+    below = old.body.strip()
     if lacks_subject(content) and lacks_subject(below) and (rest := below.removeprefix(current_part(below))):
         return proposal._replace(content=content + rest)
     day = (old.updated or old.created)[:10] or "an unknown day"

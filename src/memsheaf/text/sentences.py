@@ -48,7 +48,11 @@ _LEANING_WORDS = (
     r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
     r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
 )
-_BARE_VALUE = r"(?i)(?:no|sorry|actually|correction|nein|non|não|нет)\s*[,.:!–—-]\s*\S+(?:\s+\S+)?"  # "sorry, 3001"
+WAS_RIGHT = r"(?i: (?:was|war|était|era)(?: (?:doch|bien))? (?:right|correct|richtig|juste|correcto)(?: after all)?[.!]?)"
+_BARE_VALUE = (  # "sorry, 3001"; "3001 was right"
+    r"(?i)(?:no|sorry|actually|correction|nein|non|não|нет)\s*[,.:!–—-]\s*\S+(?:\s+\S+)?"
+    rf"|(?:(?:no|sorry|oh|ah|actually|nein|non|perdón)\s*[,.:!–—-]\s*)?\S*\d\S*{WAS_RIGHT}"
+)
 _AND_OR = r"(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|o)\b"
 _ORDER_WORDS = (
     r"(?:now|first|then|next|please|sure|yet|working|can|could|would you|will you|let['’]?s|go|run|fix|add"
@@ -104,7 +108,7 @@ def is_question(sentence: str) -> bool:
 def lacks_subject(text: str) -> bool:
     """Return True if nobody understands how a text begins without what was said before it.
 
-    >>> lacks_subject("it's 9090 now"), lacks_subject("No, it's Nadia"), lacks_subject("sorry, 3001")
+    >>> lacks_subject("it's 9090 now"), lacks_subject("sorry, 3001"), lacks_subject("3001 was right")
     (True, True, True)
     >>> lacks_subject("This project uses pnpm"), lacks_subject("Ask Kim before running it.")
     (False, False)

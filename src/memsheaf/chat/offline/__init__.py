@@ -27,7 +27,7 @@ from memsheaf.chat.offline.requests import (
     read_message,
     say,
 )
-from memsheaf.errors import MemsheafError, Ref, Refused
+from memsheaf.errors import MemsheafError, Ref
 from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.learn.corrections import corrects, current_part
@@ -48,8 +48,7 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
-MAX_TIMES_STATED = 2  # as many words as a request repeats: a memory that has them is asked about before it goes
-MAX_TIMES_NAMED = 4  # the same where a request only names its subject
+MIN_MORE_WORDS = 2  # that a request does not name: a memory that has them is shown before it goes
 MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
@@ -176,7 +175,7 @@ class _Reply:
         if kind in ("list", "know", "search"):
             return self._tell(request)
         if why := self._find_obstacle(kind):
-            raise Refused(why)
+            return why
         if kind == "undo":
             return self._memory.undo()
         if kind == "forget":
@@ -400,9 +399,9 @@ class _Reply:
         if len(memories) > 1 or found[0].share < 1:
             self._memory.offered = memories[:MAX_LISTED]
             return self._name(self._say("which"), self._memory.offered)
-        body, subject = memories[0].body, request.subject
-        times = MAX_TIMES_STATED if subject in body else MAX_TIMES_NAMED
-        if subject and len(find_telling_words(body)) >= times * len(find_telling_words(subject)):
+        body = memories[0].body.strip()
+        more = find_telling_words(body) - find_telling_words(request.subject)
+        if request.subject and (len(more) >= MIN_MORE_WORDS or current_part(body) != body):
             return self._offer(memories)
         return self._delete(memories)
 
@@ -416,7 +415,7 @@ class _Reply:
 
     def _delete(self, memories: Sequence[Memory]) -> str:
         if why := self._find_obstacle("forget"):
-            raise Refused(why)
+            return why
         forget_together(self._sheaf, [(memory.ref, memory.version) for memory in memories], also=self._group)
         files = [self._touch("deleted", memory.ref) for memory in memories]
         if len(memories) > 1:
