@@ -464,3 +464,28 @@ def test_the_diary_alone_shows_today_on_a_terminal(run: Run) -> None:
 
     assert "The migration is through." in run("diary", screen=True)[1]
     assert run("diary")[0] == 2
+
+
+def test_a_name_that_was_made_from_the_text_follows_every_change_of_it(run: Run) -> None:
+    file = saved(run, "Production is in eu-west-1 and uses Postgres 15")["path"]
+    saved(run, "Production uses Postgres 16 now")
+    below = " (before: Production is in eu-west-1 and uses Postgres 15)"
+
+    run("update", file, "--old", "Postgres 16", "--new", "Postgres 17")
+    listed = [run("list")[1]]
+    saved(run, "Production uses Postgres 18 now")
+    listed.append(run("list")[1])
+
+    for version, line in zip(("17", "18"), listed, strict=True):
+        assert f"  Production uses Postgres {version} now{below}\n" in line
+        assert "Postgres 16" not in line
+    assert json.loads(run("show", file, "--json")[1])["name"] == "Production uses Postgres 18…"
+
+
+def test_a_title_of_the_persons_own_stays_when_the_text_changes(run: Run) -> None:
+    file = saved(run, "Production uses Postgres 15", "--name", "Database of production")["path"]
+
+    run("update", file, "--old", "Postgres 15", "--new", "Postgres 16")
+
+    memory = json.loads(run("show", file, "--json")[1])
+    assert (memory["name"], memory["description"]) == ("Database of production", "Production uses Postgres 16")

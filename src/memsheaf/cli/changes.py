@@ -27,7 +27,6 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
-from memsheaf.learn.corrections import current_part
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
@@ -35,7 +34,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.sentences import is_question
+from memsheaf.text.sentences import current_part, is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")

@@ -147,6 +147,8 @@ _OPENING = (
     r"|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
 MAX_DESCRIPTION_CHARS = 120
+# The title of older sentences that are kept below the new one, with the day of which they are.
+_EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
 # Descriptions as earlier versions made them: "When it is about deploy, Fridays, standup", in six languages.
@@ -193,6 +195,11 @@ def _shorten(text: str, limit: int) -> str:
     return sentence[: limit - 1] + "…"
 
 
+def current_part(body: str) -> str:
+    """Return a text without the older sentences that are kept below it."""
+    return re.split(_EARLIER, body.strip())[0]
+
+
 def is_made_from(body: str, description: str) -> bool:
     """Return True if nobody wrote this description: it repeats the text, or lists topics as earlier versions did.
 
@@ -200,13 +207,15 @@ def is_made_from(body: str, description: str) -> bool:
     (True, False)
     """
     line = without_opening(body).rstrip(" .。")
-    return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(
-        without_opening(description).rstrip(" .。…")
-    )
+    is_made = re.fullmatch(_TOPIC_LIST, description) or description in (make_name(body), make_description(body))
+    return bool(is_made) or line.startswith(without_opening(description).rstrip(" .。…"))
 
 
 def _first_sentence(text: str) -> str:
-    sentence = text.strip()
+    """Return the first sentence, and behind it the oldest that is kept below: "it's 9090 (before: The port is 80)"."""
+    sentence, *earlier = re.split(_EARLIER, text.strip())
+    if earlier:
+        sentence += f" (before: {make_description(earlier[-1])})"
     if _may_have_borders(sentence):
         sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
     sentence = without_opening(sentence)
