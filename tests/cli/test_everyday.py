@@ -489,3 +489,39 @@ def test_a_title_of_the_persons_own_stays_when_the_text_changes(run: Run) -> Non
 
     memory = json.loads(run("show", file, "--json")[1])
     assert (memory["name"], memory["description"]) == ("Database of production", "Production uses Postgres 16")
+
+
+def test_what_is_over_is_saved_with_a_warning_and_marked_wherever_it_is_shown(run: Run) -> None:
+    code, out, err = run("remember", "--expires", "2020-11-01", "The promo code is AUTUMN")
+    file = out.split()[1]
+    assert (code, err) == (0, "It expired on 2020-11-01, so it is never recalled.\n")
+    run("remember", "--expires", "2999-11-01", "The freeze of the main branch goes on")
+
+    shown = [run("list")[1], run("search", "promo")[1]]
+    assert all("(expired on 2020-11-01) The promo code is AUTUMN" in text for text in shown)
+    assert "expired" not in run("search", "freeze")[1]
+    assert f"{file}: expired on 2020-11-01\n" in run("show", file)[2]
+    for text in (run("catalog")[1], run("prompt")[1]):
+        assert f"[(until 2020-11-01) The promo code is AUTUMN]({file})" in text
+        assert "(until 2999-11-01) The freeze" in text
+
+    assert "It expired on" in run("update", file, "--old", "AUTUMN", "--new", "WINTER")[2]
+
+
+def test_a_consolidation_says_why_it_leaves_what_a_person_wrote_and_is_over(run: Run) -> None:
+    run("remember", "--expires", "2020-11-01", "The promo code is AUTUMN")
+
+    code, out, err = run("consolidate", "--apply", "--model", "none")
+
+    assert (code, err) == (0, "")
+    assert "project_promo-code-autumn.md: you wrote or pinned it" in out
+    assert run("list", "--paths")[1] == "project_promo-code-autumn.md\n"
+
+
+def test_a_list_of_bare_words_is_one_memory_and_a_list_of_sentences_several(run: Run) -> None:
+    steps = saved(run, "- build\n- test\n- deploy")
+    assert (steps["name"], steps["body"]) == ("build, test, deploy", "- build\n- test\n- deploy\n")
+    assert len(run("list", "--paths")[1].split()) == 1
+
+    rules = "- The staging db is wiped every Sunday\n- Priya owns the billing service\n"
+    assert len(json.loads(run("remember", rules, "--json")[1])["memories"]) == 2

@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import date
 from textwrap import indent
 from typing import Any
 
@@ -41,7 +42,7 @@ _PIN = Argument("--pin", "keep it in the catalog however many memories there are
 _CITE = Argument(
     "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
 )
-_EXPIRES = Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE")
+_EXPIRES = Argument("--expires", "the last day on which it is true, such as 2026-12-31", "DATE")
 
 
 @takes(
@@ -130,6 +131,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     for memory in linked:
         deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it."
         yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
+    yield from _warn_of_end(memory)
     if is_question(body):
         yield Note("That is a question, kept as it is; `memsheaf recall` answers one.")
 
@@ -374,7 +376,14 @@ def _edit_header(call: Call) -> int:
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:
     file = call.label(memory.ref)
-    return call.answer({"path": file, "version": memory.version}, f"{verb} {file}. {call.undo_hint(memory.ref)}")
+    value = {"path": file, "version": memory.version}
+    return call.answer(value, f"{verb} {file}. {call.undo_hint(memory.ref)}", _warn_of_end(memory))
+
+
+def _warn_of_end(memory: Memory) -> Iterator[Note]:
+    """Yield a warning if the last day on which a memory is true is over."""
+    if ended := memory.describe_end(date.today().isoformat()):
+        yield Note(f"It {ended}, so it is never recalled.", "yellow")
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:

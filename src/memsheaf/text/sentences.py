@@ -33,6 +33,8 @@ _SENTENCE_BORDER = (
     rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
 _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
+# Items of one or two words ("- build"), which say nothing one by one. Scripts without spaces are left out.
+LIST_OF_WORDS = r"(?:\s*[-*•–][ \t]+[!-\u2e7f]+(?:[ \t]+[!-\u2e7f]+)?[ \t]*(?:\n|\Z)){2,}"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
 _QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 
@@ -214,6 +216,8 @@ def is_made_from(body: str, description: str) -> bool:
 def _first_sentence(text: str) -> str:
     """Return the first sentence, and behind it the oldest that is kept below: "it's 9090 (before: The port is 80)"."""
     sentence, *earlier = re.split(_EARLIER, text.strip())
+    if re.fullmatch(LIST_OF_WORDS, sentence):
+        sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
         sentence += f" (before: {make_description(earlier[-1])})"
     if _may_have_borders(sentence):
