@@ -525,3 +525,22 @@ def test_a_list_of_bare_words_is_one_memory_and_a_list_of_sentences_several(run:
 
     rules = "- The staging db is wiped every Sunday\n- Priya owns the billing service\n"
     assert len(json.loads(run("remember", rules, "--json")[1])["memories"]) == 2
+
+
+def test_a_request_to_forget_is_not_saved_and_the_memory_that_it_means_is_named(run: Run) -> None:
+    saved(run, "I am allergic to nuts")
+
+    for text in ("forget that I am allergic to nuts", "Forget I'm allergic to nuts", "forget about my nuts allergy"):
+        code, out, err = run("remember", text)
+        assert (code, out) == (1, "")
+        assert "it asks to forget; nothing was stored" in err
+        assert "`memsheaf forget user:user_allergic-nuts.md` deletes 'I am allergic to nuts'." in err
+    code, _, err = run("remember", "Forget that I am allergic to nuts. The staging db is wiped every Sunday.")
+    assert (code, "`memsheaf forget user:user_allergic-nuts.md`" in err) == (1, True)
+    assert len(run("list", "--paths")[1].split()) == 2
+
+
+def test_a_question_is_listed_with_its_answer(run: Run) -> None:
+    memory = saved(run, "Is it OK to use tabs? No. Four spaces.")
+
+    assert memory["name"] == memory["description"] == "Is it OK to use tabs? No"

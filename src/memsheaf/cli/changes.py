@@ -35,6 +35,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.requests import asks_to_forget
 from memsheaf.text.sentences import current_part, is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
@@ -92,11 +93,14 @@ def remember(call: Call) -> int:
             try:
                 saved.append(layers.remember(fact, **more))
             except (Duplicate, NotWorth) as error:
+                for hit in layers.search(fact, limit=1) if asks_to_forget(fact) else ():
+                    file = layers.label(hit.ref)
+                    error.hint = f"`memsheaf forget {file}` deletes '{one_line(hit.memory.body, 200)}'."
                 if len(facts) < 2:
                     raise
                 refused.append((fact, error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
+    notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.\n  {error.hint}", "yellow") for fact, error in refused]
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)

@@ -214,14 +214,18 @@ def is_made_from(body: str, description: str) -> bool:
 
 
 def _first_sentence(text: str) -> str:
-    """Return the first sentence, and behind it the oldest that is kept below: "it's 9090 (before: The port is 80)"."""
+    """Return the first sentence; of a question also the answer behind it.
+
+    Behind it stands the oldest of those that are kept below: "it's 9090 (before: The port is 80)".
+    """
     sentence, *earlier = re.split(_EARLIER, text.strip())
     if re.fullmatch(LIST_OF_WORDS, sentence):
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
         sentence += f" (before: {make_description(earlier[-1])})"
     if _may_have_borders(sentence):
-        sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
+        ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
+        sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)
     sentence = without_opening(sentence)
     return sentence.rstrip(" .。:：") or sentence
 
