@@ -106,11 +106,9 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
-    if is_for_work and proposal.kind != "user":  # an exception here from what holds for the person everywhere
+    if is_for_work:  # what holds here is an exception from what holds for the person everywhere
         likely = [(old, judged) for old, judged in likely if old.scope != "user"]
     for old, judged in likely[:1]:
-        if is_for_work and old.scope == "user":
-            break
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         meant = [each for _, each in likely if each.whole >= LINK_FROM]  # of several, nobody knows which
         if is_obsolete and len(meant) == 1 and not lacks_subject(proposal.content):
