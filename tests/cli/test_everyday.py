@@ -108,10 +108,25 @@ def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> N
     assert (code, "Backups are in S3." in out) == (0, True), err
 
 
-def test_a_text_with_a_secret_saves_none_of_its_facts(run: Run) -> None:
-    code, out, err = run("remember", "Backups are in S3. The admin password is Corr3ct-H0rse-Fake.")
+def test_a_sentence_with_a_secret_is_named_and_those_beside_it_are_saved(run: Run) -> None:
+    text = "The shop uses Stripe. My password is hunter2abc! The shop runs on port 8080."
+    code, out, err = run("remember", text)
+    assert (code, "hunter2abc" in out + err) == (1, False)
+    assert "Not saved: My password is [removed: a password]\n  the text holds a password. Keep it" in err
+    assert "If you must, --allow-secret stores it as it is.\n" in err
+    assert sorted(row["description"] for row in json.loads(run("list", "--json")[1])["memories"]) == [
+        "The shop runs on port 8080",
+        "The shop uses Stripe",
+    ]
+
+
+def test_a_secret_that_goes_on_in_the_next_sentence_keeps_all_of_them_out(run: Run) -> None:
+    lines = "\n".join(f"MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB{number} and so on" for number in range(3))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    code, out, err = run("remember", f"The shop uses Stripe.\nThe key is {key}\nThe shop runs on port 8080.")
     assert (code, out) == (1, "")
-    assert "the text holds a password" in err
+    assert "the text holds a private key; nothing was stored" in err
+    assert "MIIE" not in err
     assert run("list", "--paths")[1] == ""
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from textwrap import indent
 from typing import Any
@@ -86,25 +86,42 @@ def remember(call: Call) -> int:
         more["also"] = new_group()
     saved: list[Saved] = []
     refused: list[tuple[str, MemsheafError]] = []
-    with call.memory() as layers, insisting():
-        if not options.allow_secret and (secrets := find_secrets(text)):
-            raise SecretFound(secrets[0].kind, "the text")
+    with call.memory() as layers:
+        if not options.allow_secret:
+            _refuse_torn_secret(text, facts)
         for fact in facts:
             try:
-                saved.append(layers.remember(fact, **more))
-            except (Duplicate, NotWorth) as error:
+                with insisting():
+                    saved.append(layers.remember(fact, **more))
+            except (Duplicate, NotWorth, SecretFound) as error:
                 for hit in layers.search(fact, limit=1) if asks_to_forget(fact) else ():
                     file = layers.label(hit.ref)
-                    error.hint = f"`memsheaf forget {file}` deletes '{one_line(hit.memory.body, 200)}'."
+                    deletes = f"`memsheaf forget {file}` deletes '{one_line(hit.memory.body, 200)}'."
+                    error.hint = f"{deletes} --anyway stores the request as it is."
                 if len(facts) < 2:
                     raise
-                refused.append((fact, error))
+                refused.append((_without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.\n  {error.hint}", "yellow") for fact, error in refused]
+    reasons = [(fact, f"{error}".removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
+    notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
     return 1 if refused else 0
+
+
+def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
+    """Raise SecretFound for a secret that only the whole text shows: it goes on in the next fact, or is named there."""
+    masked = "\n".join(map(_without_secrets, facts))
+    for secret in find_secrets(text):
+        value = text[secret.start : secret.end]
+        if value in masked or all(value not in fact for fact in facts):
+            with insisting():
+                raise SecretFound(secret.kind, "the text")
+
+
+def _without_secrets(fact: str) -> str:
+    return remove_secrets(fact, find_secrets(fact))
 
 
 def _saved_json(call: Call, fact: Saved) -> dict[str, object]:
