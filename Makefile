@@ -25,7 +25,7 @@ alone := tests/chat/test_repl.py tests/chat/test_shell.py
 pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py $(addprefix --ignore=,$(alone))
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
 core := $(foreach room,crash distribution fuzz guard index learn race work,tests/$(room))
-rest := tests $(addprefix --ignore=,$(hub) $(filter tests/%,$(pages)) $(surfaces) $(core))
+rest := tests $(addprefix --ignore=,$(hub) $(filter tests/%,$(pages)) $(surfaces) $(core) tests/test_layers.py)  # in `make check`
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}
@@ -109,9 +109,10 @@ clean: ## remove what the other targets made
 .PHONY: tools
 tools:
 	@wanted=; command -v strace >/dev/null || wanted=strace; \
-	{ command -v chromium || command -v google-chrome; } >/dev/null || wanted="$$wanted chromium"; \
-	test -z "$$wanted" || { sudo=$$(command -v sudo || true); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends $$wanted; } || \
+	{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || \
+	  wanted="$$wanted chromium-headless-shell"; \
+	test -z "$$wanted" || { install="$$(command -v sudo) apt-get install -y -qq --no-install-recommends"; \
+	  $$(command -v sudo) apt-get update -qq && { $$install $$wanted || $$install strace chromium; }; } || \
 	  { echo "the tests need strace and chromium: install them and run this again" >&2; exit 1; }
 
 $(VENV)/bin/python:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
@@ -26,6 +26,13 @@ def crossed(names: Sequence[str], cases: Sequence[Any]) -> list[Any]:
 def sample(cases: Sequence[T], every: int = 8) -> Sequence[T]:
     """Every so many-th case of a corpus that a layer below goes through whole; all of them in the long run."""
     return cases if os.environ.get("MEMSHEAF_LONG") else cases[::every]
+
+
+def give_up(lacking: str) -> NoReturn:
+    """Skip a test that lacks a program or a registry; fail in CI, which has them."""
+    if os.environ.get("CI"):
+        pytest.fail(lacking)
+    pytest.skip(lacking)
 
 
 def each_case(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

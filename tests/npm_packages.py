@@ -9,16 +9,16 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import pytest
+from cases import give_up
 
 ROOT = Path(__file__).resolve().parent.parent
 OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "ERR_SOCKET_TIMEOUT")
 
 
 def require_node() -> None:
-    """Skip the test where there is no node."""
+    """Give the test up where there is no node."""
     if None in (shutil.which("node"), shutil.which("npm")):
-        pytest.skip("node and npm are not installed")
+        give_up("node and npm are not installed")
 
 
 def install_locked(folder: Path) -> Path:
@@ -58,7 +58,7 @@ def _cached(name: str, words: list[str], folder: Path | None = None) -> Path:
         words = ["npm", *words, "--no-audit", "--no-fund", "--loglevel=error"]
         result = subprocess.run(words, cwd=draft, capture_output=True, text=True, timeout=600, check=False)
         if result.returncode and any(sign in result.stderr for sign in OFFLINE):
-            pytest.skip("npm can reach no registry, and nothing is in .cache/node")
+            give_up("npm can reach no registry, and nothing is in .cache/node")
         assert result.returncode == 0, result.stderr
         try:
             draft.rename(place)

@@ -46,7 +46,7 @@ def test_a_memory_is_saved_found_changed_and_taken_back(settings: Settings) -> N
 def test_many_calls_at_once_lose_nothing_and_the_loop_goes_on(settings: Settings) -> None:
     async def work() -> None:
         async with await aio.Sheaf.open("user", settings=settings) as memory:
-            facts = [f"Lighthouse {number} was built in {1800 + number} by hand" for number in range(20)]
+            facts = [f"Lighthouse {number} was built in {1800 + number} by hand" for number in range(8)]
             ticks = 0
 
             async def tick() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.mcp.catalog_head import render_catalog_head
 from memsheaf.sheaf import Sheaf
@@ -33,7 +34,7 @@ def names(text: str) -> list[str]:
     return re.findall(r"(?m)^- (\S+): ", text)
 
 
-@pytest.mark.parametrize("room", [0, 60, 150, 300, 1_200, 2_000])
+@each_case("room", [0, 60, 150, 300, 1_200, 2_000])
 def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room: int) -> None:
     text = head(layers, room)
 

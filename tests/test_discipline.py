@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.cli import main
 from memsheaf.memory import Allow
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.session import Session
@@ -98,34 +96,6 @@ def test_two_conversations_do_not_ignore_for_each_other(sheaf: Sheaf) -> None:
 
     assert one.prompt() == ""
     assert "Deploy" in other.prompt()
-
-
-def test_the_command_line_recalls_nothing_when_asked_to_ignore_memory(sheaf: Sheaf, settings: Settings) -> None:
-    sheaf.close()
-
-    environment = {
-        "MEMSHEAF_HOME": settings.home,
-        "MEMSHEAF_CACHE": settings.cache,
-        "MEMSHEAF_STATE": settings.state,
-        "MEMSHEAF_EMBEDDER": "none",
-        "HOME": settings.home,
-    }
-
-    def memsheaf(*words: str) -> str:
-        out = io.StringIO()
-        line = (*words, "--scope", "user")
-        assert main(line, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out) == 0
-        return out.getvalue()
-
-    assert "make ship" in memsheaf("recall", "how do we deploy the web shop?")
-    before = everything(settings.home)
-
-    assert "nothing was looked for: the user asked to ignore memory" in memsheaf("why", ASKED)
-    ignored = memsheaf("recall", ASKED)
-    assert "the user asked to ignore memory in this turn" in ignored
-    assert "make ship" not in ignored
-    assert everything(settings.home) == before
-    assert "make ship" in memsheaf("recall", "how do we deploy the web shop?")
 
 
 # verified before it is used

@@ -193,18 +193,6 @@ def test_the_proof_names_what_still_holds_the_text(name: str, sheaf: Sheaf) -> N
     assert place.exists(), "it is not ours to remove"
 
 
-def test_an_older_journal_goes_with_what_is_erased(sheaf: Sheaf) -> None:
-    live(sheaf)
-    journal = Path(sheaf.root, ".history", "journal-000001.jsonl")
-    rotten = json.dumps({"commit": "x", "text": FIRST}).encode() + b"\n"
-    journal.write_bytes(rotten)
-
-    proof = erase(sheaf.own, PATH)
-
-    assert proof.gone
-    assert not journal.exists()
-
-
 def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.write("Former", "D", "user", FIRST)
     os.rename(os.path.join(sheaf.root, "user_former.md"), os.path.join(sheaf.root, PATH))

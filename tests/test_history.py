@@ -257,15 +257,6 @@ def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
     assert [commit.id for commit in sheaf.log()] == before
 
 
-def test_a_change_that_changes_nothing_is_no_commit(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Editor", "D", "user", "vim")
-
-    sheaf.put(memory.path, memory.text, expect=memory.version)
-    sheaf.write("Editor", "D", "user", "vim", replace=True)
-
-    assert len(list(sheaf.log())) == 1
-
-
 def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
     first = sheaf.write("Editor", "D", "user", "vim\nstays")
     second = sheaf.revise(first.path, "vim", "helix")

@@ -491,59 +491,6 @@ def test_a_header_that_is_not_understood_is_never_rewritten(sheaf: Sheaf) -> Non
     assert Path(place).read_bytes() == BROKEN
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe.md", b"a\x1b[31m.md", b"a\nb.md", b"con.md", b"x:y.md", b"CLAUDE.md"])
-def test_a_file_with_a_name_that_is_not_allowed_stays_listed_with_its_problem(name: bytes, sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "Description", "user", "body")
-    with open(os.fsencode(sheaf.root) + b"/" + name, "wb") as file:
-        file.write(PLAIN.encode())
-
-    for _ in range(3):
-        held = [row for row in sheaf.list() if row.path != "user_sound.md"]
-        assert [row.state for row in held] == ["held"]
-        assert held[0].problem
-        assert held[0].path.isprintable()
-        json.dumps(held[0].path).encode("ascii")
-        prompt = sheaf.prompt()
-        assert "](user_sound.md)" in prompt
-        assert sheaf.prompt() == prompt
-
-
-@pytest.mark.parametrize("name", ["link.md", "folder.md", "pipe.md", "loop.md", "dead.md"])
-def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
-    name: str, sheaf: Sheaf, tmp_path: Path
-) -> None:
-    outside = tmp_path / "outside.md"
-    outside.write_text(PLAIN.replace("body", "TOP SECRET"))
-    sheaf.write("Sound", "Description", "user", "body")
-    place = Path(sheaf.root, name)
-    match name:
-        case "link.md":
-            place.symlink_to(outside)
-        case "folder.md":
-            place.mkdir()
-        case "pipe.md":
-            os.mkfifo(place)
-        case "loop.md":
-            place.symlink_to(place)
-        case _:
-            place.symlink_to(tmp_path / "created.md")
-
-    assert ask_everything(sheaf) == sorted([name, "user_sound.md"])
-    for act in (
-        lambda: sheaf.read(name),
-        lambda: sheaf.revise(name, "TOP", "x"),
-        lambda: sheaf.put(name, PLAIN),
-        lambda: sheaf.write("n", "d", "user", "b", path=name),
-        lambda: sheaf.write("n", "d", "user", "b", path=name, replace=True),
-        lambda: sheaf.forget(name),
-    ):
-        with pytest.raises(MemsheafError):
-            act()
-    assert "TOP SECRET" in outside.read_text()
-    assert not (tmp_path / "created.md").exists()
-    assert "TOP SECRET" not in "".join(map(str, tree(sheaf.root).values()))
-
-
 def test_a_link_in_the_place_of_the_catalog_stays_and_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
     outside = tmp_path / "keys"
     outside.write_text("private")
@@ -557,28 +504,6 @@ def test_a_link_in_the_place_of_the_catalog_stays_and_is_not_followed(sheaf: She
     assert "private" not in sheaf.prompt()
     assert "](user_second.md)" in sheaf.prompt()
     assert os.path.islink(os.path.join(sheaf.root, "MEMORY.md"))
-
-
-def test_a_link_in_the_place_of_the_journal_is_refused(settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    root = tmp_path / "home" / "agents" / "x"
-    root.mkdir(parents=True)
-    (root / ".history").symlink_to(tmp_path / "elsewhere")
-
-    with pytest.raises(PathRefused), Sheaf.open("agent/x", settings=settings) as sheaf:
-        sheaf.write("N", "D", "user", "b")
-
-    assert not any((tmp_path / "elsewhere").iterdir())
-
-
-def test_writing_through_a_hard_link_leaves_the_other_name_alone(sheaf: Sheaf, tmp_path: Path) -> None:
-    (tmp_path / "outside.md").write_text(PLAIN)
-    os.makedirs(sheaf.root, exist_ok=True)
-    os.link(tmp_path / "outside.md", os.path.join(sheaf.root, "hl.md"))
-
-    sheaf.revise("hl.md", "body", "changed")
-
-    assert (tmp_path / "outside.md").read_text() == PLAIN
 
 
 # names that lead elsewhere

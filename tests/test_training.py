@@ -70,32 +70,6 @@ def test_no_pair_scope_or_sentence_worth_keeping_is_both_learned_and_kept_aside(
     assert not [each.text for each in DATA.messages("test") if each.label == own and each.text in learned]
 
 
-def test_a_conversation_is_read_with_what_was_said_before_and_what_it_makes_obsolete(tmp_path: Path) -> None:
-    path = tmp_path / "c.txt"
-    path.write_text(
-        "== Ana, Android developer\na: The build fails.\n- ok weird\nP crashes go to sentry\n\n-- later\n"
-        "P crashes go to bugsnag now\n> 1 crashes go to sentry\n\nF keep it short\n\n== Bo\nP the port is 1\n"
-    )
-    weird, sentry, bugsnag, *_ = DATA.read_lines(str(path))
-
-    assert (weird.label, weird.context) == ("-", "The build fails.")
-    assert sentry.context == "The build fails.\nok weird"
-    assert bugsnag.obsolete == {"crashes go to sentry": 1.0}
-    assert DATA.pairs_within(str(path)) == [
-        DATA.Labelled(1, "crashes go to bugsnag now", "crashes go to sentry"),
-        DATA.Labelled(0, "keep it short", "crashes go to bugsnag now"),
-    ]
-
-
-def test_what_a_conversation_makes_obsolete_was_said_before(tmp_path: Path) -> None:
-    for part in PARTS:
-        for path in DATA.files("conversations", part, "txt"):
-            texts: set[str] = set()
-            for line in DATA.read_lines(path):
-                assert set(line.obsolete) <= texts, (path, line)
-                texts.add(line.text)
-
-
 def test_sources_name_a_version_and_a_hash_for_every_package() -> None:
     sources = json.loads((TRAINING / "sources.json").read_text(encoding="utf-8"))
     for kind in ("translations", "english", "wheels"):

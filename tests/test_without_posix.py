@@ -107,14 +107,14 @@ def test_the_server_lists_and_runs_its_tools(machine: Machine) -> None:
     assert "project_staging.md" in machine.run("list")
 
 
-@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"])
-def test_a_hook_answers(machine: Machine, event: str) -> None:
+def test_a_hook_answers(machine: Machine) -> None:
     machine.run("remember", "The staging server is called marlin")
     data = json.dumps(
         {"session_id": "s1", "cwd": str(machine.project), "prompt": "what is the staging server called?"}
     )
-    said = machine.run_program("hook", "claude-code", event, data=data)
-    assert event in ("Stop", "SessionEnd") or "marlin" in said
+    for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+        said = machine.run_program("hook", "claude-code", event, data=data)
+        assert event in ("Stop", "SessionEnd") or "marlin" in said, event
     assert not list(machine.project.parent.rglob("hooks.log"))
 
 
@@ -122,7 +122,7 @@ def test_two_who_write_at_once_both_save(machine: Machine) -> None:
     def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*program_words(), *words], env=machine.environment, cwd=machine.project)
 
-    names = ["marlin", "barracuda", "halibut", "sturgeon"]
+    names = ["marlin", "barracuda"]
     processes = [start(["remember", f"The {name} server runs in Oslo"]) for name in names]
     assert [process.wait() for process in processes] == [0] * len(names)
     said = machine.run("list")

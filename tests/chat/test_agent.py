@@ -284,16 +284,6 @@ def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> Non
         assert b"kangaroo script" not in path.read_bytes(), path
 
 
-def test_a_secret_that_a_model_would_save_is_refused_and_not_shown(scene: Scene) -> None:
-    key = "ghp_" + "FAKEfake0123456789" * 2
-    wanted = json.dumps({"content": f"The token is {key}", "name": "N", "description": "d", "type": "user"})
-    with scene.chat([calling("memory_write", wanted), "It was refused."]) as agent:
-        events, _ = run(agent, "Go on.")
-
-    assert [event.failed for event in events if isinstance(event, Called)] == [True]
-    assert key not in repr(events)
-
-
 def test_deleting_everything_is_previewed_and_asked_about_whichever_model_talks(scene: Scene) -> None:
     with scene.memory() as sheaf:
         sheaf.write("Ships on Tuesdays", "When releases go out", "project", "We ship on Tuesdays.")

@@ -110,7 +110,7 @@ def test_no_text_drives_the_terminal_through_the_renderer() -> None:
         ),
         *("word", "日本", "_", "http://a.example", "![x](y)", "---\n", "[a]: b\n", "&amp;", "\t"),
     ]
-    for _ in range(200):
+    for _ in range(80):
         text = for_terminal("".join(chosen.choices(parts, k=chosen.randint(1, 25))))
         for colour in (False, True):
             shown = re.sub(r"\x1b\[[0-9;]*m", "", rendered(text, colour=colour, pieces=chosen.randint(0, 9)))

@@ -91,6 +91,10 @@ def start_turn(terminal: Terminal, message: str, until: str) -> int:
     return place
 
 
+def below_cursor(terminal: Terminal) -> str:
+    return "\n".join("".join(line) for line in terminal.cells.lines[terminal.cells.row + 1 :])
+
+
 # with a person, offline
 
 
@@ -104,7 +108,9 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "project (0), user (0)" in first[2]
         assert "/help" in first[3]
         assert "Nothing is remembered yet." in terminal.tell("What do you remember?")
-        assert "[memory: 1 learned: " in terminal.tell("Remember that I prefer tabs over spaces.")
+        terminal.tell("Remember that I prefer tabs over spaces.")
+        while "[memory: 1 learned: " not in terminal.text():  # with the answer, or before a later prompt
+            terminal.tell("/cost")
         assert "[memory: left out of this turn]" in terminal.tell("/ignore what is my indentation?")
         terminal.send(CTRL_D)
         assert terminal.end() == 0
@@ -316,9 +322,11 @@ def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and
         assert "echo >> ran" in terminal.tell("/allow")
         assert (work / "ran").read_text() == "\n\n"
         terminal.type("/mem")
+        terminal.until(lambda: "/memory" in below_cursor(terminal), "the menu")  # before that a key may be lost
         terminal.send(TAB)
         terminal.wait("> /memory")
         terminal.type(" li")
+        terminal.until(lambda: "list" in below_cursor(terminal), "the menu")
         terminal.send(TAB)
         terminal.wait("> /memory list")
         assert "tabs" in terminal.tell("")

@@ -299,17 +299,3 @@ def test_a_layer_with_a_name_that_is_none_does_not_come_in(
         run("import", str(tmp_path / "in.zip"), "--history")
         home = Path(environment["MEMSHEAF_HOME"])
         assert not any(b"Text." in path.read_bytes() for path in home.rglob("*.md")), name
-
-
-@pytest.mark.parametrize("name", ["static", "semantic", "minilm", "auto"])
-def test_an_embedder_of_an_earlier_version_in_config_toml_is_the_encoder_of_the_package(
-    run: Run, tabs: str, environment: dict[str, str], name: str
-) -> None:
-    del environment["MEMSHEAF_EMBEDDER"]
-    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text(f'[embedder]\nname = "{name}"\n')
-
-    code, out, err = run("index")
-
-    assert (code, err) == (0, "")
-    assert "embedder  memsheaf encoder" in out
-    assert "vectors   1 of 1 memories" in out

@@ -140,16 +140,3 @@ def test_one_is_removed_when_a_person_says_so(run: Run, keep: Keep) -> None:
     assert json.loads(run("conversations", "remove", second, "--yes", "--json")[1]) == {"removed": 1}
     assert run("conversations", "remove", second, "--yes")[0] == 1
     assert "no conversation" in run("conversations")[1]
-
-
-def test_what_was_erased_is_in_no_conversation(run: Run, keep: Keep, tmp_path: Path) -> None:
-    fact = "The proxy listens on port 8080 behind the old gateway."
-    run("add", "Proxy port", fact, "--description", "Where the proxy listens", "--type", "project")
-    keep(user(f"Remember: {fact}"), Said("assistant", "Saved project_proxy-port.md"), user("Which editor?"))
-
-    code, out, _ = run("erase", "project_proxy-port.md", "--yes")
-
-    assert (code, "no trace is left" in out) == (0, True)
-    assert "user: (erased)\n" in run("conversations", "show", "last")[1]
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"old gateway" in path.read_bytes()]
-    assert "Which editor?" in run("conversations", "editor")[1]

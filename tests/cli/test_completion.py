@@ -36,7 +36,6 @@ def shell(environment: dict[str, str]) -> Callable[..., list[str]]:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("ca", "catalog"),
         ("update --o", "--old"),
         ("task st", "start status"),
         ("add x --type fe", "feedback"),

@@ -106,15 +106,3 @@ def conversation(environment: dict[str, str]) -> str:
     path = Path("conversation.jsonl")
     path.write_text("".join(json.dumps(one) + "\n" for one in turns()))
     return str(path)
-
-
-def test_no_secret_of_the_conversation_is_written(run: Run, tmp_path: Path) -> None:
-    text = f"User: the key is {KEY}\nTool output: {KEY} {'x' * 9_000}\nAssistant: ok\nUser: go on {'y' * 3_000}\n"
-
-    code, out, _ = run("compact", "-", "--budget", "1000", stdin=text)
-
-    assert code == 0
-    assert "written: " in out
-    assert KEY not in out
-    for path in tmp_path.rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes()

@@ -349,7 +349,7 @@ def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str
 @pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
 def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     path = saved(run, "My manager is Ute")["path"]
-    code, _, err = run("remember", "Kai is standing in for my manager this summer")
+    code, _, err = run("remember", "My manager is Kai")
     assert (code, err.strip()) == (
         0,
         f"This may be outdated: My manager is Ute\nIf it is, `memsheaf forget {path}` deletes it.",

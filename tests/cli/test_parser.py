@@ -62,6 +62,12 @@ def test_an_option_inside_a_text_is_refused_because_the_text_would_lose_it(run: 
     assert run("list")[1] == ""
 
 
+def test_what_a_command_takes_as_a_word_is_no_option_of_it(run: Run) -> None:
+    for words in (["hub", "sync"], ["hub", "status"], ["hub", "remove", "user"]):
+        code, _, err = run(*words, "--scope", "user")
+        assert (code, "there is no option --scope" in err) == (2, True), words
+
+
 def test_options_before_and_after_a_text_and_between_files_stay_options(run: Run) -> None:
     assert run("remember", "--scope", "user", "use", "tabs", "--json")[0] == 0
     assert run("remember", "--pin", "--", "always", "pass", "--json", "to", "it")[0] == 0

@@ -83,17 +83,6 @@ def backup(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return archive
 
 
-def test_one_undo_takes_back_an_import_of_several_scopes(run: Run, backup: str) -> None:
-    assert run("import", backup, "--anyway")[0] == 0
-    assert len(paths(run)) == 2
-
-    code, out, _ = run("undo")
-
-    assert (code, paths(run)) == (0, [])
-    assert "pnpm" in out
-    assert "Sunday" in out
-
-
 def test_an_import_says_where_each_scope_went_and_one_undo_reaches_another_project(
     run: Run, backup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
 ) -> None:
@@ -178,16 +167,6 @@ def test_facts_of_one_message_neither_replace_nor_doubt_each_other(run: Run) -> 
     assert out.count("Saved ") == len(facts)
     assert "outdated" not in err
     assert sorted(row["description"] for row in json.loads(run("list", "--json")[1])["memories"]) == sorted(facts)
-
-
-def test_a_list_shows_both_of_a_memory_whose_older_text_may_still_hold(run: Run) -> None:
-    run("remember", "Anna leads QA and Bob leads ops")
-    run("remember", "Carla leads QA now")
-
-    out = run("list")[1]
-
-    assert "Carla leads QA now" in out
-    assert "Bob leads ops" in out
 
 
 def test_why_names_a_memory_as_it_is_shown(run: Run) -> None:

@@ -70,27 +70,3 @@ def test_undo_takes_back_a_step_and_an_event(run: Run, begun: str, tree: Tree) -
         assert run("undo", *named, "--scope", "task/feature-x")[0] == 0
         assert kept() == before
         assert run("doctor", "--scope", "task/feature-x")[0] == 0
-
-
-def test_no_secret_passes_and_none_is_said_again(run: Run, begun: str, tree: Tree) -> None:
-    before, secret = tree(), "Corr3ct-H0rse-Fake"
-    told = f"the password is {secret}"
-
-    for words in (
-        ["start", told],
-        ["start", "Other", "--goal", told],
-        ["note", told],
-        ["revise", "--reason", told],
-        ["verify", "login", told],
-        ["phase", "--report", told],
-        ["deliver", "design", told],
-        ["deliver", told, "text"],
-        ["event", json.dumps({"event_type": "verdict", "payload": {"password": secret}})],
-        ["event", json.dumps({"event_type": "verdict", "payload": {}, told: 1})],
-        ["done", "--summary", told],
-        ["drop", "--reason", told],
-    ):
-        code, out, err = run("task", *words)
-        assert (code, out) == (1, ""), words
-        assert secret not in err
-        assert tree() == before, words

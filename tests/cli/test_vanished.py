@@ -291,7 +291,7 @@ def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
     assert files(Path(".memory")) == before
 
 
-@pytest.mark.parametrize("command", [("restore",), ("remember", "The cache is redis on port 6380"), ("list",)])
+@pytest.mark.parametrize("command", [("restore",), ("remember", "The cache is redis on port 6380")])
 def test_whoever_is_killed_in_an_emptied_folder_leaves_all_of_it_to_be_restored(
     run: Run, app: Path, environment: dict[str, str], tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -473,18 +473,6 @@ def test_a_project_with_nothing_but_a_task_or_a_diary_is_missed_whatever_is_done
     after = files(repository / ".memory")
     assert {name: after.get(name) for name in before} == before
     assert COMMAND not in run("list")[2]
-
-
-def test_a_diary_comes_back_with_the_memories(run: Run, app: Path) -> None:
-    run("diary", "We met the people of the harbour")
-    before = files(app / ".memory")
-    git("clean", "-fdxq")
-    run("diary")
-
-    assert "4 memories were removed with their folder" in run("list")[2]
-    run("restore")
-
-    assert files(app / ".memory") == before
 
 
 def test_no_command_reports_what_went_with_its_folder_as_absent(run: Run, app: Path) -> None:

@@ -174,7 +174,7 @@ def work():
         parents.encode(["one text", "another"])
 thread = threading.Thread(target=work)
 thread.start()
-for _ in range(2):
+for _ in range(1):
     child = os.fork()
     if not child:
         mine = built_in()
@@ -188,15 +188,15 @@ thread.join()
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "other"])
+@pytest.mark.parametrize(
+    ("name", "damage"), [*((name, "missing") for name in FILES), (FILES[0], "cut"), (FILES[1], "other")]
+)
 def test_a_missing_or_damaged_file_costs_only_vectors(tmp_path: Path, name: str, damage: str) -> None:
     folder = tmp_path / "encoder"
     folder.mkdir()
     for file in FILES:
         os.symlink(os.path.join(FOLDER, file), folder / file)
     contents: Mapping[str, bytes] = {
-        "empty": b"",
         "cut": Path(FOLDER, name).read_bytes()[:-1000],
         "other": b"version https://git-lfs.github.com/spec/v1\n",
     }
@@ -219,7 +219,7 @@ def test_with_a_damaged_file_everything_works_by_words_and_the_program_says_so(t
     assert_that_words_do(tmp_path / "home", damaged, "the built-in encoder cannot be loaded: ")
 
 
-@pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "numpy"])
+@pytest.mark.parametrize("missing", ["tokenizers", "numpy"])
 def test_without_a_library_everything_works_by_words_and_the_program_says_so(tmp_path: Path, missing: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{missing!r}] = None\n")
     reasons = {"numpy": "search by meaning needs numpy"}

@@ -31,14 +31,11 @@ except ModelFailed as error:
 @each_case(
     "name, missing, answer",
     [
-        ("", "-", "BuiltInEncoder"),
-        ("auto", "-", "BuiltInEncoder"),
-        *((name, "-", "BuiltInEncoder") for name in ("static", "semantic", "minilm")),  # of an old config.toml
-        ("none", "-", "NoneType"),
+        *((name, "-", "BuiltInEncoder") for name in ("", "static")),  # that one of an old config.toml
         ("none", "numpy", "NoneType"),
         ("ollama:m", "onnxruntime", "ServedEncoder"),
         ("ollama:m", "numpy", "'ollama:m' needs numpy `pip install"),
-        *(("auto", library, "`pip install --force") for library in ("numpy", "onnxruntime", "tokenizers")),
+        *(("auto", library, "`pip install --force") for library in ("numpy", "tokenizers")),
     ],
 )
 def test_the_encoder_of_a_name_is_found_and_what_is_missing_is_named(name: str, missing: str, answer: str) -> None:

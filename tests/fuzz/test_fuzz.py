@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRIVERS = ("frontmatter", "names", "catalog")
 LOADED = {name: runpy.run_path(os.path.join(HERE, f"fuzz_{name}.py")) for name in DRIVERS}
-EXAMPLES = {"frontmatter": 300, "names": 400, "catalog": 25}
+EXAMPLES = {"frontmatter": 150, "names": 200, "catalog": 15}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

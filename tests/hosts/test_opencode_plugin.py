@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import give_up
+
 PLUGIN = Path(__file__).parent.parent.parent / "src" / "memsheaf" / "hosts" / "opencode.js"
 CALLS = """
 import { Memsheaf } from "./memsheaf.mjs"
@@ -39,7 +41,7 @@ def call(tmp_path: Path) -> Call:
     """Have a program of some words answer the plugin; gives what the plugin made of a message."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not installed")
+        give_up("node is not installed")
 
     def call(words: list[str]) -> dict[str, list[object]]:
         text = PLUGIN.read_text(encoding="utf-8")

@@ -256,7 +256,7 @@ def test_of_two_that_meet_it_at_once_one_keeps_it(chosen: Settings, place: Path,
     assert "](user_role.md)" in (place / "MEMORY.md").read_text()
 
 
-@pytest.mark.parametrize("after", range(0, 30, 3))
+@pytest.mark.parametrize("after", range(0, 30, 6))
 def test_killed_anywhere_it_is_somewhere(chosen: Settings, place: Path, after: int) -> None:
     """The text is in its place, or in the journal and beside it; a later look finds it."""
     process = start(chosen, chosen.cache)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import each_case
+from cases import each_case, sample
 from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, as_typed, find_asked, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
@@ -47,9 +47,7 @@ class Tally(NamedTuple):
 def tally(half: str | None) -> Tally:
     """Of the cases in this half; those of none are the ones of parts 1 to 3."""
     made = Tally([], [], [], [])
-    for case in CASES:
-        if case.get("half") != half:
-            continue
+    for case in sample([case for case in CASES if case.get("half") == half], 1 if half == "test" else 2):
         proposals = said(case["text"])
         fitting = [each for each in proposals if case["holds"].casefold() in each.content.casefold()]
         if case["kind"]:
@@ -83,7 +81,7 @@ def test_nobody_but_the_user_is_heard() -> None:
 
 def test_what_is_pasted_or_quoted_is_not_heard() -> None:
     shapes = ("> {}", "```\n{}\n```", "`{}`", "“{}”", "    {}", "2026-11-02 10:00:00 {}", "user: {}")
-    pasted = (f"Look at this\n\n{shown.format(text)}" for text in ASKING[::7] for shown in shapes)
+    pasted = (f"Look at this\n\n{shown.format(text)}" for text in ASKING[::14] for shown in shapes)
 
     assert [text for text in pasted if said(text)] == []
 
@@ -185,7 +183,7 @@ def test_a_request_may_point_at_the_message_before_it() -> None:
 def test_most_requests_are_found_and_little_else() -> None:
     """Sentences by one hand, of which the judge has learned nothing; the patterns alone find one in five."""
     lines = (TRAINING / "requests" / "q2.txt").read_text(encoding="utf-8").splitlines()
-    labelled = [line.partition(" ") for line in lines if not line.startswith("a:")]
+    labelled = [line.partition(" ") for line in sample(lines, 2) if not line.startswith("a:")]
     found = [label[0] for label, _, text in labelled if text and find_asked(text.replace(" | ", " "))]
     asking = [label for label, _, text in labelled if text and label[0] in "sb"]
 

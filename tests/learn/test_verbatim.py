@@ -99,7 +99,7 @@ def _ask(sentence: str) -> str:
 
 def test_learning_loses_no_word_of_two_hundred_sentences_in_eleven_languages(settings: Settings) -> None:
     lost = []
-    for number, text in enumerate(sample(json.loads(CORPUS.read_text(encoding="utf-8"))["sentences"], 3)):
+    for number, text in enumerate(sample(json.loads(CORPUS.read_text(encoding="utf-8"))["sentences"])):
         sentence = without_request(text)
         with Sheaf.open(f"agent/l{number}", settings=settings._replace(embedder="none")) as sheaf:
             sheaf.learn(Turn("c", (Message("user", f"Remember: {sentence}"), Message("assistant", "Noted."))))
@@ -111,31 +111,6 @@ def test_learning_loses_no_word_of_two_hundred_sentences_in_eleven_languages(set
         if re.findall(r"\w+", " ".join(bare)) != re.findall(r"\w+", sentence):
             lost.append((sentence, bare))
     assert lost == []
-
-
-def test_a_sentence_that_corrects_another_is_stored_as_it_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    assert run(tmp_path, "remember", "We deploy on Fridays")[0] == 0
-    code, out, _ = run(tmp_path, "remember", "no, we deploy on Mondays now", "--json")
-    assert code == 0
-    assert json.loads(out)["memories"][0]["replaced"] == "We deploy on Fridays\n"
-    assert json.loads(out)["memories"][0]["body"] == "no, we deploy on Mondays now\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("Bob reports to Anna", "Anna reports to Bob"), ("I like C", "I like C++")],
-)
-def test_two_facts_of_the_same_words_are_both_kept(
-    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    assert run(tmp_path, "remember", old)[0] == run(tmp_path, "remember", new)[0] == 0
-    assert len(run(tmp_path, "list", "--paths")[1].split()) == 2
 
 
 ABBREVIATED = [
@@ -252,31 +227,6 @@ def test_the_chat_says_why_a_fact_with_invisible_characters_is_not_saved(setting
     texts, answer = send_to_chat("chat", "Remember that zero\u200bwidth is on", settings)
     assert texts == []
     assert "U+200B" in answer
-
-
-UNRELATED = [
-    ("The service keeps its secrets in vault", "audit log keeps entries 90 days"),
-    ("English is my third language after Tamil and French", "recipe cards: French on the left, English on the right"),
-    ("The team agreed on OAuth", "I'm in Wellington, the rest of my team sits in Europe"),
-    ("i grew up in Lagos", "Grew up on vi, I won't touch the mouse if there's a key for it"),
-    ("security reports go to security@lobby.example", "I report to the CFO every first Monday"),
-    ("every image you add needs alt text", "For access to the CRM ask Noor"),
-    ("releases happen on tuesdays", "The next release is called Sandpiper"),
-]
-
-
-def test_a_shared_verb_or_topic_neither_replaces_nor_supersedes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number, (old, new) in enumerate(UNRELATED):
-        folder = tmp_path / str(number)
-        (folder / "work").mkdir(parents=True)
-        monkeypatch.chdir(folder / "work")
-        for sentence in (old, new):
-            assert run(folder, "remember", sentence, "--scope", "project")[0] == 0
-        texts = [path.read_text() for path in (folder / "home").rglob("*.md") if path.name != "MEMORY.md"]
-        assert len(texts) == 2
-        assert not any("supersedes" in text for text in texts), new
 
 
 def test_name_and_description_are_the_first_sentence_cut_at_a_word() -> None:

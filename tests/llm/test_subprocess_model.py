@@ -179,44 +179,6 @@ while True: time.sleep(60)
 """
 
 
-def test_at_the_deadline_the_command_and_what_it_started_are_dead(install: Install, alive: Path) -> None:
-    model = install(STUBBORN)
-
-    with Reader(alive) as reader:
-        assert "no answer within 4 seconds" in str(failure(model, deadline=4.0))
-        assert reader.ends()
-
-
-def test_what_a_command_left_running_is_dead_when_it_has_answered(install: Install, alive: Path) -> None:
-    model = install(f"""
-{HOLDING}
-if os.fork() == 0:
-    while True: time.sleep(60)
-print({result(structured_output={"ok": True})!r}, flush=True)
-""")
-
-    with Reader(alive) as reader:
-        assert model.ask(QUESTION, deadline=30).value == {"ok": True}
-        assert reader.ends()
-
-
-def test_when_we_are_interrupted_the_command_and_what_it_started_die_too(
-    install: Install, alive: Path, tmp_path: Path
-) -> None:
-    install(STUBBORN)
-    program = (
-        "from memsheaf.llm import Question, load_model\n"
-        f"load_model('claude').ask(Question('', 'x', {SCHEMA!r}), deadline=600)\n"
-    )
-    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "ALIVE": str(alive), "TMPDIR": str(tmp_path)}
-    with Reader(alive) as reader:
-        ours = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
-        assert reader.reads(b"++"), "both are running"
-        ours.send_signal(signal.SIGINT)
-        ours.wait()
-        assert reader.ends()
-
-
 def test_when_an_error_of_ours_comes_in_between_the_command_is_dead_too(install: Install, alive: Path) -> None:
     model = install(STUBBORN)
     program = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -17,10 +18,11 @@ from urllib.parse import quote
 import pytest
 
 from cases import each_case
+from forks import Program
 from memsheaf.mcp.stdio import MAX_WAITING_REQUESTS
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Served, served
+from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Served, Wire, served
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 PRIVATE = "the blue lighthouse"
@@ -141,35 +143,6 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
 # texts
 
 
-SECRETS = [case for case in cases("secrets") if case["expect"] == "flag"]
-
-
-def test_no_secret_reaches_the_disk_or_comes_back(room: Room) -> None:
-    values = []
-    for case in SECRETS:
-        text = "".join(case["parts"])
-        value = "".join(case["parts"][number] for number in case["secret"])
-        values.append(value.encode())
-        plain = {"name": case["id"], "description": "d", "type": "user", "content": f"Note {case['id']}."}
-        for field in ("content", "name", "description", "filename"):
-            said = room.text("memory_write", **(plain | {field: text}))
-            assert value not in said, (case["id"], field)
-            if field == "content":
-                assert said.startswith("Error: "), case["id"]
-        said = room.text("memory_update", filename="user_kept.md", old_text="stays", new_text=text)
-        assert said.startswith("Error: ")
-        assert value not in said
-        said = room.text("memory_insert", filename="user_kept.md", line=0, text=text)
-        assert said.startswith("Error: ")
-        assert value not in said
-        for tool in (text[:60], "memory_read"):
-            room.ask("tools/call", {"name": tool, "arguments": {"filename": text}})
-    kept = [path for path in room.place.folder.rglob("*") if path.is_file()]
-    for path in kept:
-        held = path.read_bytes()
-        assert not [value for value in values if value in held], path
-
-
 def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
     for case in cases("injection"):
         text = case.get("payload")
@@ -246,17 +219,21 @@ def test_calls_that_run_when_the_client_hangs_up_are_finished_and_half_a_line_is
 
 def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with served(place) as server:
-        assert server.wire.text("memory_list")
-        assert server.process.stdout
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, server.process.stdout.fileno())  # the pipe has no reader now
-        os.close(nothing)
-        for number in range(20):
-            server.wire.request("tools/call", new(number))
-        assert server.hang_up() == 0
-    # the first answer goes to the read that was under way, the second to nobody
-    assert len(list(place.root.glob("project_order-*.md"))) <= 2
+    place.save("Kept", "This one stays.")
+    environment = os.environ | place.environment
+    server = Program(place.words(), stdin=subprocess.PIPE, env=environment, cwd=tmp_path)
+    assert server.stdin
+    wire = Wire(server.stdin, io.BytesIO(), modern=True)  # type: ignore[arg-type]
+    wire.request("server/discover")
+    assert server.stdout.readline()
+    server.stdout.close()
+    for number in range(20):
+        with suppress(BrokenPipeError):  # it ended already
+            wire.request("tools/call", new(number))
+    with suppress(BrokenPipeError):
+        server.stdin.close()
+    assert server.wait(PATIENCE) == 0
+    assert len(list(place.root.glob("project_order-*.md"))) == 1, "the first, whose answer nobody read"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks and pipes of POSIX")

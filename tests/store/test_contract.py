@@ -131,25 +131,6 @@ def test_an_empty_text_is_a_text(store: FolderStore) -> None:
     assert version_of(b"") != ABSENT
 
 
-def test_a_file_written_while_it_is_read_is_read_again(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(store, "a.md", b"first")
-    real = os.read
-    written: list[int] = []
-
-    def read(fd: int, size: int) -> bytes:
-        """As tmpfs reads: what fits the size, and then what came beyond it meanwhile."""
-        data = real(fd, size)
-        if not written and data == b"first":
-            written.append(os.write(file.fileno(), b"the second text"))
-            data += real(fd, size - len(data))
-        return data
-
-    with open(os.path.join(store.root, "a.md"), "r+b") as file:
-        monkeypatch.setattr(os, "read", read)
-        assert store.read("a.md").data == b"the second text"
-    assert written
-
-
 # committing
 
 

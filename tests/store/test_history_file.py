@@ -223,3 +223,17 @@ def test_a_commit_is_completed_though_the_mark_is_of_a_history_that_was_lost(sto
     store.recover()
 
     assert store.read("b.md").data == b"new\n"
+
+
+def test_a_history_that_another_process_makes_in_this_moment_is_none_yet(store: FolderStore, tmp_path: Path) -> None:
+    store.close()
+    root = tmp_path / "new"
+    (root / ".history").mkdir(parents=True)
+    (root / "a.md").write_bytes(b"text")
+    history(root).touch()
+
+    with FolderStore(str(root)).lock("work"):
+        reader = FolderStore(str(root))
+        assert reader.read("a.md").data == b"text"
+        assert list(reader.history()) == []
+    assert reader.publish("MEMORY.md", b"# ours\n") is not None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,17 +110,31 @@ def test_a_deletion_by_a_person_is_not_undone_by_our_write(tmp_path: Path) -> No
     assert not (tmp_path / "a.md").exists()
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = FolderStore(str(tmp_path))
-    store.commit([Change("a.md", OLD + OURS, ABSENT)], by="user")
-    read = os.read
+READ = """
+import sys
+from memsheaf.store.folder import FolderStore
+sys.stdout.buffer.write(FolderStore(sys.argv[1]).read("a.md").data)
+"""
 
-    def read_while_saved(fd: int, size: int) -> bytes:
-        data = read(fd, size)
-        if data == OLD + OURS:  # an editor empties it and writes: the read may have the new text and the old end
-            save_in_place(tmp_path / "a.md")
-            data = THEIRS + data[len(THEIRS) :]
-        return data
 
-    monkeypatch.setattr(os, "read", read_while_saved)
-    assert store.read("a.md").data == THEIRS
+def test_a_file_that_is_saved_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """The kernel holds the first read of another process until the file was saved."""
+    root, trace = tmp_path / "root", tmp_path / "trace"
+    FolderStore(str(root)).commit([Change("a.md", OLD, ABSENT)], by="user")
+    held = [
+        "strace",
+        "-qq",
+        "-o",
+        str(trace),
+        "-P",
+        str(root / "a.md"),
+        "-e",
+        "inject=read:delay_exit=1000000:when=1",
+    ]
+    with subprocess.Popen([*held, sys.executable, "-c", READ, str(root)], stdout=subprocess.PIPE) as process:
+        while not trace.exists() or "read(" not in trace.read_text():
+            assert process.poll() is None
+            time.sleep(0.01)
+        save_in_place(root / "a.md")
+        assert process.communicate()[0] == THEIRS
+    assert trace.read_text().count("read(") > 1

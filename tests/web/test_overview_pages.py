@@ -54,9 +54,3 @@ def test_a_change_is_undone_with_one_click_and_that_is_undone_with_another(
 
     page.get_by_role("button", name="Redo").click()
     assert "Use spaces." in file.read_text()
-
-
-def test_who_may_only_read_has_no_button(serving: Serving, open_page: OpenPage, tabs: Path) -> None:
-    page = open_page(serving("--read-only", home=tabs), "/activity")
-    expect(page.locator("li.commit")).to_have_count(2)
-    expect(page.locator("li.commit button")).to_have_count(0)

@@ -151,15 +151,6 @@ def test_the_recall_lab_explains_a_message_and_counts_nothing(
     assert layers.own.store.uses_noted()[0] == {}
 
 
-def test_read_only_shows_the_same_and_has_no_forms(layers: Sheaf, serving: Serving, tmp_path: Path) -> None:
-    site = serving("--read-only", cwd=tmp_path / "work")
-    for path in ("/review", "/recall?q=release+day"):
-        answer = site.ask("GET", path)
-        assert (answer.status, 'method="post"' in answer.text) == (200, False), path
-    assert "Release day" in site.ask("GET", "/review").text
-    assert site.ask("POST", "/review/approve", {"id": "project ffff"}).status == 403
-
-
 def test_a_decision_is_about_the_text_that_was_shown(layers: Sheaf, site: Site) -> None:
     path = (
         layers.only("project").write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path

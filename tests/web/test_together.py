@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
-import random
 import signal
 import threading
 import time
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from memsheaf import Sheaf
@@ -17,7 +14,7 @@ from memsheaf.memory import Allow
 from web.conftest import OpenPage, Serving
 from web.test_access import settings_of
 from web.test_limits import connect, head, next_number
-from web.web_site import csrf_of, serve
+from web.web_site import serve
 
 ANYWAY = Allow(anyway=True)
 AGENT_WRITES = 15
@@ -60,69 +57,6 @@ def test_two_browsers_and_an_agent_write_at_once(serving: Serving, open_page: Op
     assert (body_of(home, left), body_of(home, right)) == (f"{left} after", f"{right} after")
     with agent(home) as sheaf:
         assert len(sheaf.list()) == AGENT_WRITES + 2
-
-
-def test_whoever_is_second_sees_both_texts_and_nothing_is_lost(
-    serving: Serving, open_page: OpenPage, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    with agent(home) as sheaf:
-        path = remember(sheaf, "Harbour", "The harbour opens at eight.")
-    page = open_page(serving(), f"/memory/user/{path}/edit", errors="status of 409")
-    with agent(home) as sheaf:
-        sheaf.revise(path, "eight", "nine")
-    page.locator("textarea[name=body]").fill("The harbour opens at ten.")
-    page.locator("main form button.main").click()
-    expect(page.locator("main")).to_contain_text("The harbour opens at nine.")
-    expect(page.locator("textarea[name=body]")).to_have_value("The harbour opens at ten.")
-    assert body_of(home, path) == "The harbour opens at nine."
-    page.locator("main form button.main").click()
-    page.wait_for_url("**/memory/user/**said=**")
-    assert body_of(home, path) == "The harbour opens at ten."
-    with agent(home) as sheaf:
-        texts = [step.new for commit in sheaf.log(path) for step in commit.revisions]
-    for hour in ("eight", "nine", "ten"):
-        assert any(f"opens at {hour}".encode() in text for text in texts if text)
-
-
-@pytest.mark.parametrize("saves", [0, 5])
-def test_a_memory_is_old_or_new_when_the_server_is_killed_while_saving(tmp_path: Path, saves: int) -> None:
-    home = tmp_path / "home"
-    with agent(home) as sheaf:
-        path, other = remember(sheaf, "Tide", "text 0"), remember(sheaf, "Other", "Nobody touches this.")
-        version = sheaf.read(path).version
-    chance = random.Random(saves)
-    sent, acknowledged = 0, 0
-    with serve(home) as site:
-        token = csrf_of(site)
-        killer = threading.Timer(3600, lambda: None)
-        try:
-            while True:
-                sent += 1
-                if acknowledged == saves:
-                    killer = threading.Timer(chance.uniform(0, 0.03), site.process.send_signal, [signal.SIGKILL])
-                    killer.start()
-                form = {
-                    "csrf": token,
-                    "version": version,
-                    "name": "Tide",
-                    "description": "About Tide",
-                    "kind": "user",
-                }
-                answer = site.ask("POST", f"/memory/user/{path}/edit", {**form, "body": f"text {sent}"})
-                assert answer.status == 303, answer.text[-500:]
-                acknowledged = sent
-                with agent(home) as sheaf:
-                    version = sheaf.read(path).version
-        except (OSError, http.client.HTTPException):
-            pass  # it is gone
-        killer.join()
-        site.process.wait()
-    assert acknowledged >= saves
-    with serve(home) as site:
-        assert site.ask("GET", f"/memory/user/{path}").status == 200
-    assert body_of(home, path) in (f"text {acknowledged}", f"text {sent}")
-    assert body_of(home, other) == "Nobody touches this."
 
 
 def test_control_c_ends_it_with_open_pages(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import sample
 from corpus import SECRETS, read_cases
 from memsheaf.errors import Refused
 from memsheaf.learn import spill
@@ -168,7 +169,7 @@ def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
 
 def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
     levels = set()
-    for number, case in enumerate(read_cases("injection")):
+    for number, case in enumerate(sample(read_cases("injection"), 3)):
         payload = str(case["payload"])
         output = f"{payload}\n{'x' * 9_000}\n{payload}"
         said = [
@@ -263,7 +264,7 @@ def test_a_message_cannot_pose_as_another_in_the_file() -> None:
 
 def test_no_secret_reaches_the_disk(state: State) -> None:
     said = []
-    for text, _ in SECRETS:
+    for text, _ in sample(SECRETS, 4):
         said += [Entry("user", f"{text}\nWe decided to use it."), Entry("tool", f"{text}\n" + "x" * 4_200)]
     standing = [text for text, _ in SECRETS]
 

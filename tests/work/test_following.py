@@ -226,7 +226,8 @@ def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) ->
         layers.learn(turn("Remember that I prefer yarn, not pnpm.", "d"))
         (corrected,) = layers.distil().of("saved")
         assert saved.ref == corrected.proposal.replaces == corrected.ref == Ref("user", "user_pnpm.md")
-        assert [layers.read(row.ref).body for row in layers.list()] == ["I prefer yarn, not pnpm.\n"]
+        (row,) = layers.list()
+        assert layers.read(row.ref).body.startswith("I prefer yarn, not pnpm.\n")
 
 
 def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:

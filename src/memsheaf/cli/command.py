@@ -304,8 +304,8 @@ EVERYWHERE = (
 
 def all_arguments(command: Command) -> tuple[Argument, ...]:
     """What a command takes; its own arguments count more than those of every command."""
-    own = {one.name for one in command.arguments}
-    return (*command.arguments, *(one for one in EVERYWHERE if one.name not in own))
+    own = {one.attribute for one in command.arguments}
+    return (*command.arguments, *(one for one in EVERYWHERE if one.attribute not in own))
 
 
 def empty_options(arguments: Iterable[Argument]) -> Options:

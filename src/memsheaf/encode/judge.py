@@ -19,6 +19,7 @@ TYPES = ("", "feedback", "user", "project", "reference")  # "" is not worth keep
 MAX_CONTEXT_CHARS = 240  # of what was said before a sentence; as in training
 MAX_CHARS = 600  # of a sentence, or of an older text
 MIN_PERSONAL = 0.5  # from which a sentence is about the person
+USER_WEIGHT = 3.0  # "I prefer pnpm" may be of the type `user` or `feedback`, and is more useful as the first
 MIN_PERSONAL_PROJECT = 0.6  # of a sentence of the type `project`, which is the project's in doubt
 _OUTPUTS = 13  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
 _TASK_ENDS = (5, 7, 10)
@@ -67,6 +68,7 @@ def judge_sentence(text: str, before: str = "") -> Judgement:
         is_personal = bool(re.search(_FIRST_PERSON, text))
         return Judgement("user" if is_personal else "project", UNJUDGED_WORTH, float(is_personal))
     types, personal = likely[:5], likely[5]
+    types[2] *= USER_WEIGHT
     kind = TYPES[max(range(1, 5), key=types.__getitem__)]
     if kind in ("user", "project"):  # type and scope agree
         is_personal = personal >= (MIN_PERSONAL if kind == "user" else MIN_PERSONAL_PROJECT)

@@ -19,7 +19,6 @@ from memsheaf.store.history import (
     DATABASE_FILES,
     Damaged,
     History,
-    identify,
     in_memory,
     open_history,
     read_only_copy,
@@ -207,7 +206,7 @@ class StoreAccess:
     @contextmanager
     def noting(self, folder: Folder) -> Iterator[History]:
         """The history, to note something beside the commits; the lock is taken only to make it."""
-        if identify(folder) and (past := open_history(folder, self._past)):
+        if past := open_history(folder, self._past):
             self._past = past
             yield past
             return

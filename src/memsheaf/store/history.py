@@ -436,12 +436,12 @@ def open_history(folder: Folder, known: History | None, *, create: bool = False)
     return open_history(folder, None, create=True)
 
 
-def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
+def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History | None:
     try:
         db = connect(folder.name_for_others(DATABASE))
         history = History(db)
         try:
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            (version,) = db.execute("PRAGMA user_version").fetchone()
             if version < len(MIGRATIONS) and create:
                 if not version:
                     with suppress(sqlite3.OperationalError):
@@ -455,6 +455,8 @@ def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
         if is_damage(error):
             raise Damaged(str(error)) from error
         raise _os_error(error) from error
+    if not schema:  # another process makes it in this moment
+        return None
     ours = {statement.strip() for script in MIGRATIONS for statement in script.split(";")}
     is_ours = version > len(MIGRATIONS) or {sql for _, sql in schema if sql} == ours
     history.identity = identify(folder)

@@ -151,6 +151,12 @@ def _copy_root(root: str, places: Locations) -> dict[str, str]:
     target.graft(select_steps(reversed(list(store.history())), names.keys(), names), store.buried_all())
     if changes:
         target.commit(changes, by="user", why=f"move from {places.source}")
+        stamps = store.stamps(names)
+        with Folder.open(target.root) as folder:
+            for path, name in names.items():
+                if stamp := stamps[path]:  # when it was last changed
+                    with walk(folder, name) as (within, base):
+                        os.utime(os.path.join(within.path, base), ns=(stamp[0], stamp[0]), follow_symlinks=False)
     if target_ledger:
         target_ledger.add([(name, version_of(present[name])) for name in names.values()])
     for path, day in store.uses_noted()[0].items():
