@@ -29,7 +29,7 @@ from memsheaf.guard.secrets import new_secrets
 from memsheaf.memory import KINDS, Allow, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import ABSENT, Change, Version
 from memsheaf.text.requests import asks_to_forget
-from memsheaf.text.sentences import is_made_from, make_description, make_name
+from memsheaf.text.sentences import current_part, is_made_from, make_description, make_name
 from memsheaf.text.similarity import SAME, alike, fact, words
 
 LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
@@ -444,7 +444,7 @@ def with_description(was: Memory | None, changed: Memory) -> Memory:
     fields: dict[str, str | Sequence[str] | None] = {}
     if was.description == changed.description and is_made_from(was.body, was.description):
         fields["description"] = make_description(changed.body)
-    if was.name == changed.name == make_name(was.body):
+    if was.name == changed.name and was.name in (make_name(was.body), make_name(current_part(was.body))):
         fields["name"] = make_name(changed.body)
     return check_text(was.path, edit_text(changed.text, fields=fields), was, free=False) if fields else changed
 

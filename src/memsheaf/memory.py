@@ -163,6 +163,11 @@ class Memory(NamedTuple):
         """The day or time from which it is no longer true; "" if it does not expire."""
         return self.page.get("expires")
 
+    def describe_end(self, today: str) -> str:
+        """Return the warning that it is no longer true, "" while it may be."""
+        last_day = self.expires[:10]
+        return f"expired on {last_day}" if last_day and last_day < today else ""
+
     @property
     def source(self) -> str:
         """The channel that it came through."""
@@ -175,8 +180,14 @@ class Memory(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The line of the catalog about it: the problem, else the description, after who else changed it last."""
+        """The line of the catalog about it: the problem, else the description.
+
+        In front of it stand who else changed it last, and the day until which it holds. That is no word about today:
+        a catalog is the same text as long as no memory changed.
+        """
         mark = f"(changed by {self.changed_by[:40]}) " if self.changed_by not in ("", "user") else ""
+        if self.expires:
+            mark += f"(until {self.expires[:10]}) "
         return self.problem or mark + self.description
 
     @property

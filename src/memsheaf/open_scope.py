@@ -231,9 +231,14 @@ class OpenScope:
         return memory._replace(shared=True)
 
     def mark(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return rows of the index with their scope, and with what is shared or may be outdated marked as such."""
+        """Return rows of the index with their scope, marked where they are shared, expired or may be outdated."""
+        sql = "SELECT path, 'expired on ' || ends FROM entry WHERE ends <> '' AND ends < ?"
+        expired = dict(self.index.query(lambda db: db.execute(sql, (self.today,)).fetchall()))
         newest = self._find_newest()
-        return [row._replace(warning=outdated_by(newest.get(row.path))) for row in self._mark_shared(rows)]
+        return [
+            row._replace(warning=expired.get(row.path) or outdated_by(newest.get(row.path)))
+            for row in self._mark_shared(rows)
+        ]
 
     def _find_newest(self) -> dict[str, Row]:
         """Return by path what supersedes a memory in the end; nothing in a circle, nor what others committed."""
@@ -395,9 +400,10 @@ class OpenScope:
         return browse.find_members(self.store, files) if self._is_team else {}
 
     def caveats(self, memory: Memory) -> Sequence[str]:
-        """Return what a reader must know of a memory: outdated, unconfirmed, shared by whom, changed by others."""
+        """Return what a reader must know of a memory: expired, outdated, unconfirmed, shared, changed by others."""
         who = self.committers([memory]).get(memory.path, "") if memory.shared else ""
-        return caveats(memory, who, team=self._is_team, newer=self.newer(memory.path))
+        notes = caveats(memory, who, team=self._is_team, newer=self.newer(memory.path))
+        return [*filter(None, [memory.describe_end(self.today)]), *notes]
 
     def prompt(self, *, also: bool = False) -> str:
         """Return the section for an agent's system prompt; the same bytes as long as no memory changed.

@@ -75,6 +75,24 @@ def test_init_moves_every_layer_with_its_history_and_undo_brings_it_back(
     assert {**after, "log": "", "task log": ""} == {**before, "log": "", "task log": ""}
 
 
+def test_undoing_an_init_without_memories_says_what_went_and_does_no_harm_twice(run: Run) -> None:
+    subprocess.run(["git", "init", "-q"], check=True)
+    run("init")
+
+    code, out, err = run("init", "--undo")
+    assert (code, err) == (0, "")
+    assert out == f"Removed {Path('.memory').absolute()}, which held no memories\n"
+    assert not Path(".memory").exists()
+
+    assert run("init", "--undo", "--yes") == (0, f"There is nothing to move from {Path('.memory').absolute()}\n", "")
+
+
+def test_an_export_of_nothing_says_so(run: Run) -> None:
+    code, _, err = run("export", "empty.zip")
+
+    assert (code, err) == (0, "there is nothing to export yet; the archive is empty\n")
+
+
 def test_init_merges_into_what_came_with_the_repository_and_overwrites_nothing(run: Run, project: Path) -> None:
     memory = Path(".memory")
     memory.mkdir()

@@ -108,10 +108,25 @@ def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> N
     assert (code, "Backups are in S3." in out) == (0, True), err
 
 
-def test_a_text_with_a_secret_saves_none_of_its_facts(run: Run) -> None:
-    code, out, err = run("remember", "Backups are in S3. The admin password is Corr3ct-H0rse-Fake.")
+def test_a_sentence_with_a_secret_is_named_and_those_beside_it_are_saved(run: Run) -> None:
+    text = "The shop uses Stripe. My password is hunter2abc! The shop runs on port 8080."
+    code, out, err = run("remember", text)
+    assert (code, "hunter2abc" in out + err) == (1, False)
+    assert "Not saved: My password is [removed: a password]\n  the text holds a password. Keep it" in err
+    assert "If you must, --allow-secret stores it as it is.\n" in err
+    assert sorted(row["description"] for row in json.loads(run("list", "--json")[1])["memories"]) == [
+        "The shop runs on port 8080",
+        "The shop uses Stripe",
+    ]
+
+
+def test_a_secret_that_goes_on_in_the_next_sentence_keeps_all_of_them_out(run: Run) -> None:
+    lines = "\n".join(f"MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB{number} and so on" for number in range(3))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    code, out, err = run("remember", f"The shop uses Stripe.\nThe key is {key}\nThe shop runs on port 8080.")
     assert (code, out) == (1, "")
-    assert "the text holds a password" in err
+    assert "the text holds a private key; nothing was stored" in err
+    assert "MIIE" not in err
     assert run("list", "--paths")[1] == ""
 
 
@@ -464,3 +479,83 @@ def test_the_diary_alone_shows_today_on_a_terminal(run: Run) -> None:
 
     assert "The migration is through." in run("diary", screen=True)[1]
     assert run("diary")[0] == 2
+
+
+def test_a_name_that_was_made_from_the_text_follows_every_change_of_it(run: Run) -> None:
+    file = saved(run, "Production is in eu-west-1 and uses Postgres 15")["path"]
+    saved(run, "Production uses Postgres 16 now")
+    below = " (before: Production is in eu-west-1 and uses Postgres 15)"
+
+    run("update", file, "--old", "Postgres 16", "--new", "Postgres 17")
+    listed = [run("list")[1]]
+    saved(run, "Production uses Postgres 18 now")
+    listed.append(run("list")[1])
+
+    for version, line in zip(("17", "18"), listed, strict=True):
+        assert f"  Production uses Postgres {version} now{below}\n" in line
+        assert "Postgres 16" not in line
+    assert json.loads(run("show", file, "--json")[1])["name"] == "Production uses Postgres 18…"
+
+
+def test_a_title_of_the_persons_own_stays_when_the_text_changes(run: Run) -> None:
+    file = saved(run, "Production uses Postgres 15", "--name", "Database of production")["path"]
+
+    run("update", file, "--old", "Postgres 15", "--new", "Postgres 16")
+
+    memory = json.loads(run("show", file, "--json")[1])
+    assert (memory["name"], memory["description"]) == ("Database of production", "Production uses Postgres 16")
+
+
+def test_what_is_over_is_saved_with_a_warning_and_marked_wherever_it_is_shown(run: Run) -> None:
+    code, out, err = run("remember", "--expires", "2020-11-01", "The promo code is AUTUMN")
+    file = out.split()[1]
+    assert (code, err) == (0, "It expired on 2020-11-01, so it is never recalled.\n")
+    run("remember", "--expires", "2999-11-01", "The freeze of the main branch goes on")
+
+    shown = [run("list")[1], run("search", "promo")[1]]
+    assert all("(expired on 2020-11-01) The promo code is AUTUMN" in text for text in shown)
+    assert "expired" not in run("search", "freeze")[1]
+    assert f"{file}: expired on 2020-11-01\n" in run("show", file)[2]
+    for text in (run("catalog")[1], run("prompt")[1]):
+        assert f"[(until 2020-11-01) The promo code is AUTUMN]({file})" in text
+        assert "(until 2999-11-01) The freeze" in text
+
+    assert "It expired on" in run("update", file, "--old", "AUTUMN", "--new", "WINTER")[2]
+
+
+def test_a_consolidation_says_why_it_leaves_what_a_person_wrote_and_is_over(run: Run) -> None:
+    run("remember", "--expires", "2020-11-01", "The promo code is AUTUMN")
+
+    code, out, err = run("consolidate", "--apply", "--model", "none")
+
+    assert (code, err) == (0, "")
+    assert "project_promo-code-autumn.md: you wrote or pinned it" in out
+    assert run("list", "--paths")[1] == "project_promo-code-autumn.md\n"
+
+
+def test_a_list_of_bare_words_is_one_memory_and_a_list_of_sentences_several(run: Run) -> None:
+    steps = saved(run, "- build\n- test\n- deploy")
+    assert (steps["name"], steps["body"]) == ("build, test, deploy", "- build\n- test\n- deploy\n")
+    assert len(run("list", "--paths")[1].split()) == 1
+
+    rules = "- The staging db is wiped every Sunday\n- Priya owns the billing service\n"
+    assert len(json.loads(run("remember", rules, "--json")[1])["memories"]) == 2
+
+
+def test_a_request_to_forget_is_not_saved_and_the_memory_that_it_means_is_named(run: Run) -> None:
+    saved(run, "I am allergic to nuts")
+
+    for text in ("forget that I am allergic to nuts", "Forget I'm allergic to nuts", "forget about my nuts allergy"):
+        code, out, err = run("remember", text)
+        assert (code, out) == (1, "")
+        assert "it asks to forget; nothing was stored" in err
+        assert "`memsheaf forget user:user_allergic-nuts.md` deletes 'I am allergic to nuts'." in err
+    code, _, err = run("remember", "Forget that I am allergic to nuts. The staging db is wiped every Sunday.")
+    assert (code, "`memsheaf forget user:user_allergic-nuts.md`" in err) == (1, True)
+    assert len(run("list", "--paths")[1].split()) == 2
+
+
+def test_a_question_is_listed_with_its_answer(run: Run) -> None:
+    memory = saved(run, "Is it OK to use tabs? No. Four spaces.")
+
+    assert memory["name"] == memory["description"] == "Is it OK to use tabs? No"

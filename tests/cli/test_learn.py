@@ -66,6 +66,25 @@ def test_what_waits_is_listed_and_approved_by_its_id_or_all_at_once(run: Run) ->
         assert (code, "no " in said) == (1, True), said
 
 
+def test_what_one_command_approved_is_undone_by_one_undo_and_by_itself(run: Run) -> None:
+    for text in ("bugs are tracked in Linear project INGEST", "our proxy listens on port 8080"):
+        run("extract", "-", stdin=f"User: Remember that {text}.\n", more=ASK)
+    first, second = (row["id"] for row in json.loads(run("review", "--json")[1])["proposals"])
+    run("review", "--approve", "all")
+
+    assert run("undo")[0] == 0
+    assert listed(run) == []
+    assert run("redo")[0] == 0
+    assert len(listed(run)) == 2
+    assert "together" not in run("log")[1]
+
+    run("review", "--undo", first)
+    assert len(listed(run)) == 1
+    assert [row["id"] for row in json.loads(run("review", "--json")[1])["proposals"]] == [first]
+    run("review", "--undo", second)
+    assert listed(run) == []
+
+
 def test_a_proposal_is_rejected_or_edited_before_it_is_saved(run: Run, tmp_path: Path) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/Fridays/Mondays/' \"$1\"\n")

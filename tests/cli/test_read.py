@@ -30,7 +30,8 @@ def test_a_list_has_columns_that_line_up_and_is_narrowed(run: Run) -> None:
     assert second.startswith("user:user_tabs.md  user       20")
     assert run("list", "--type", "reference", "--paths")[1] == "reference_日本.md\n"
     assert run("list", "--paths")[1] == "reference_日本.md\nuser:user_tabs.md\n"
-    said = "no memories in project, user of type 'usr'; `memsheaf remember TEXT` saves one\n"
+    said = "no memories in project, user of type 'usr', which is none of user, feedback, project, reference; "
+    said += "`memsheaf remember TEXT` saves one\n"
     assert run("list", "--type", "usr") == (0, "", said)
 
 

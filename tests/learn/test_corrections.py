@@ -261,3 +261,15 @@ def test_what_denies_the_old_value_is_found(sheaf: Sheaf) -> None:
 )
 def test_a_correction_in_other_words_or_languages_is_at_least_linked(old: str, new: str) -> None:
     assert judge_replacement(old, new).any >= LINK_FROM
+
+
+def test_a_rule_of_one_project_neither_doubts_nor_names_what_the_person_prefers(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path)) as sheaf:
+        habit = sheaf.remember("I prefer pnpm")
+        rule = sheaf.remember("This repo uses npm, not pnpm")
+
+        assert (habit.ref.scope, rule.ref.scope) == ("user", "project")
+        assert (rule.replaced, rule.similar) == (None, [])
+        assert {row.warning for row in sheaf.list()} == {""}

@@ -151,6 +151,15 @@ NAMED = [
     ),
     ("コミットメッセージは英語で書いてください", "=", "コミットメッセージは英語で書いてください"),
     ("金曜日にデプロイしないでください", "=", "金曜日にデプロイしないでください"),
+    ("The US region runs version 4.2", "=", "us-region-runs-version-4-2"),
+    ("The backup runs at 2 am", "=", "backup-runs-2am"),
+    ("The shop uses Go", "=", "shop-go"),
+    ("The tests are in tests/e2e", "=", "tests-e2e"),
+    (
+        "If a pull request touches the billing module, ask Priya for a review first",
+        "If a pull request touches the billing module, ask Priya…",
+        "pull-request-touches-billing-module",
+    ),
     ("我对花生过敏，点餐时请注意", "=", "我对花生过敏-点餐时请注意"),
 ]
 

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from textwrap import indent
 from typing import Any
 
@@ -27,7 +28,6 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
-from memsheaf.learn.corrections import current_part
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
@@ -35,14 +35,15 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.sentences import is_question
+from memsheaf.text.requests import asks_to_forget
+from memsheaf.text.sentences import current_part, is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
 _CITE = Argument(
     "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
 )
-_EXPIRES = Argument("--expires", "the day it stops being true, such as 2026-12-31", "DATE")
+_EXPIRES = Argument("--expires", "the last day on which it is true, such as 2026-12-31", "DATE")
 
 
 @takes(
@@ -85,22 +86,42 @@ def remember(call: Call) -> int:
         more["also"] = new_group()
     saved: list[Saved] = []
     refused: list[tuple[str, MemsheafError]] = []
-    with call.memory() as layers, insisting():
-        if not options.allow_secret and (secrets := find_secrets(text)):
-            raise SecretFound(secrets[0].kind, "the text")
+    with call.memory() as layers:
+        if not options.allow_secret:
+            _refuse_torn_secret(text, facts)
         for fact in facts:
             try:
-                saved.append(layers.remember(fact, **more))
-            except (Duplicate, NotWorth) as error:
+                with insisting():
+                    saved.append(layers.remember(fact, **more))
+            except (Duplicate, NotWorth, SecretFound) as error:
+                for hit in layers.search(fact, limit=1) if asks_to_forget(fact) else ():
+                    file = layers.label(hit.ref)
+                    deletes = f"`memsheaf forget {file}` deletes '{one_line(hit.memory.body, 200)}'."
+                    error.hint = f"{deletes} --anyway stores the request as it is."
                 if len(facts) < 2:
                     raise
-                refused.append((fact, error))
+                refused.append((_without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
+    reasons = [(fact, f"{error}".removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
+    notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
     return 1 if refused else 0
+
+
+def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
+    """Raise SecretFound for a secret that only the whole text shows: it goes on in the next fact, or is named there."""
+    masked = "\n".join(map(_without_secrets, facts))
+    for secret in find_secrets(text):
+        value = text[secret.start : secret.end]
+        if value in masked or all(value not in fact for fact in facts):
+            with insisting():
+                raise SecretFound(secret.kind, "the text")
+
+
+def _without_secrets(fact: str) -> str:
+    return remove_secrets(fact, find_secrets(fact))
 
 
 def _saved_json(call: Call, fact: Saved) -> dict[str, object]:
@@ -131,6 +152,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     for memory in linked:
         deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it."
         yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
+    yield from _warn_of_end(memory)
     if is_question(body):
         yield Note("That is a question, kept as it is; `memsheaf recall` answers one.")
 
@@ -375,7 +397,14 @@ def _edit_header(call: Call) -> int:
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:
     file = call.label(memory.ref)
-    return call.answer({"path": file, "version": memory.version}, f"{verb} {file}. {call.undo_hint(memory.ref)}")
+    value = {"path": file, "version": memory.version}
+    return call.answer(value, f"{verb} {file}. {call.undo_hint(memory.ref)}", _warn_of_end(memory))
+
+
+def _warn_of_end(memory: Memory) -> Iterator[Note]:
+    """Yield a warning if the last day on which a memory is true is over."""
+    if ended := memory.describe_end(date.today().isoformat()):
+        yield Note(f"It {ended}, so it is never recalled.", "yellow")
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:

@@ -18,7 +18,7 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.inbox import Inbox
 from memsheaf.learn.learner import Distilled
 from memsheaf.memory import Allow
-from memsheaf.open_scope import diff
+from memsheaf.open_scope import diff, new_group
 from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
 from memsheaf.sheaf import load_metered_model
@@ -91,8 +91,8 @@ def clear_inbox(call: Call) -> int:
 def extract(call: Call) -> int:
     """Make memories of what was said: of the turns in the inbox, or of a conversation in a file.
 
-    With a model in the settings it reads the conversation; without one, rules catch what was asked for explicitly
-    ("remember that", "from now on", "we decided"). What was read once is not read again. The policy of the scope
+    With a model in the settings it reads the conversation; without one, your own sentences are kept that you asked to
+    remember, or that are surely worth it ("We deploy on Fridays"). What was read once is not read again. The policy of the scope
     decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when something has to wait
     because the model failed or a cap was reached: nothing is lost, and the next run goes on.
 
@@ -186,10 +186,15 @@ def review(call: Call) -> int:
             "undo": [options.undo] if options.undo else [],
         }
         if any(flags.values()):
-            done = [
-                {"id": name, "done": _DONE[verb], "path": _decide(call, queue, verb, name)}
+            wanted = [
+                (verb, name)
                 for verb, given in flags.items()
                 for name in (names if given == ["all"] and verb != "undo" else given or ())
+            ]
+            if len(wanted) > 1:
+                queue.also = new_group()
+            done = [
+                {"id": name, "done": _DONE[verb], "path": _decide(call, queue, verb, name)} for verb, name in wanted
             ]
             return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
         if console.json or not console.interactive or not names:

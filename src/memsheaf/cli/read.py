@@ -11,6 +11,7 @@ from memsheaf.cli.command import FILE, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, Ref, hinted
 from memsheaf.index.browse import Filter
+from memsheaf.memory import KINDS
 from memsheaf.open_scope import list_page, prompt_sections
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf, find_memory, list_notices
@@ -67,6 +68,8 @@ def list_(call: Call) -> int:
         rows = [row for _, row in list_page(memory.open_scopes(), wanted)[0]]
         notices = [] if options.paths and not call.console.json else list_notices(memory)
         narrowed = f" of type {options.type!r}" if options.type else ""
+        if options.type not in (None, *KINDS):
+            narrowed += f", which is none of {', '.join(KINDS)}"
         narrowed += " that are unconfirmed" if options.unconfirmed else ""
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
         unsent = _unsent(memory)

@@ -97,7 +97,10 @@ def init(call: Call) -> int:
 def _undo_init(call: Call, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
     settings, root = call.settings(), os.path.join(checkout, FOLDER)
-    if not os.path.isdir(root) or not is_accepted(settings.home, checkout):
+    is_in_use = is_accepted(settings.home, checkout)
+    if not is_in_use and not os.path.lexists(root):
+        return _answer_move(call, {"root": home, "kept": []}, root, MovedProject(()))
+    if not is_in_use or not os.path.isdir(root):
         error = ScopeRefused(f"the memory of {checkout!r} is not in use")
         raise hinted(error, "`memsheaf scopes` shows where it is.")
     _open_memory(checkout).close()
@@ -112,6 +115,8 @@ def _undo_init(call: Call, checkout: str, home: str) -> int:
             os.unlink(ignore)
     moved = _move(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
     said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
+    if not moved.files and not os.path.lexists(root):
+        said.append(f"Removed {root}, which held no memories")
     return _answer_move(call, {"root": home, "kept": keep}, root, moved, said)
 
 
@@ -137,7 +142,7 @@ def _answer_move(
     if moved.files:
         count = plural(len(moved.files), "file")
         lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with the history")
-    elif trial or call.options.undo:
+    elif not lines and (trial or call.options.undo):
         lines.append(f"There is nothing to move from {source}")
     lines += [f"  {path}" for path in moved.files if trial]
     lines += [f"  {old} is now {new}: another text has its name" for old, new in moved.renamed]

@@ -56,6 +56,8 @@ def export(call: Call) -> int:
         notices = list_notices(stack.enter_context(call.memory()))
         counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
+    if not done.written:
+        call.console.note("there is nothing to export yet; the archive is empty")
     return call.answer(
         {"target": target, "files": done.written, "scopes": counts, "left_out": left_out, "notices": notices},
         f"Exported {plural(done.written, 'file')} to {target}:",

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from itertools import groupby
+from itertools import pairwise
 
 from memsheaf.errors import PathRefused
 from memsheaf.memory import DRAWS_NOTHING
@@ -31,6 +31,9 @@ _LOST_NEGATION = r"(?<=\w\w-\w\w)-(?:no|not|never)$|(?<=\w{3})-(?:no|not|never)$
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
 _NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
+_HOUR_END = r"(?i)(?<=\d)\s(?=[ap]m\b)"
+_NO_END = r"\d+|ask|call|tell|give|make|let|check"  # of a name that is cut
+_PROPER_NAME = r"\b[A-Z]{2,}\b|(?<=\w )[A-Z]\w+"  # "US" and "Go" are no common words
 
 # Programs load these as instructions from any folder, or we derive them.
 RESERVED_FILES = frozenset(
@@ -252,18 +255,20 @@ def _telling_slug(name: str) -> str:
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
     A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
     """
-    plain_name = re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name))
-    groups = common_words(plain_name)
+    plain_name = re.sub(_HOUR_END, "", re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name)))
+    groups = common_words(plain_name).copy()
+    for word in re.findall(_PROPER_NAME, plain_name):
+        groups.pop(word.lower(), None)
     pieces = [piece for piece in map(_readable, plain_name.split()) if piece]
     telling = [piece for piece in pieces if any(groups.get(part, "w") in "wnlc" for part in piece.split("-"))]
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
-    telling = [piece for piece, _ in groupby(telling)]
+    telling = [piece for piece, following in pairwise([*telling, ""]) if not f"{following}-".startswith(f"{piece}-")]
     is_cut = name.endswith("…") or slug("-".join(telling)) != "-".join(telling)
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
-        # Without what is cut off, a number says nothing, and "unless I …" the wrong thing.
-        while len(telling) > 2 and (telling[-1].isdecimal() or not groups.keys().isdisjoint(telling[-2:])):
+        # Without what is cut off, a number says nothing, nor does "ask", and "unless I …" says the wrong thing.
+        while len(telling) > 2 and (re.fullmatch(_NO_END, telling[-1]) or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
     file_slug = slug("-".join(telling) or name)
     return re.sub(_LOST_NEGATION, "", file_slug) if is_cut else file_slug

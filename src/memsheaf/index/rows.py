@@ -27,7 +27,7 @@ DESCRIBING_CHARS = 4_096  # of a text, in which its description is looked for
 _NOT_LISTED = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")  # in every prompt in full, or archived out of it
 _COLUMNS = (
     "path, fold, mtime, ctime, size, inode, version, pending, state, kind, name, description, trust, pinned, problem,"
-    " listed, line, supersedes, source, conversation, updated, day, time"
+    " listed, line, supersedes, source, conversation, ends, updated, day, time"
 )
 _PUT_ENTRY = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLUMNS.count(',')})"
 _UPDATE_STAMP = (
@@ -55,12 +55,10 @@ def put(
     files must give the same catalog on every machine, and at any time.
     """
     path = memory.path
-    name = memory.name
     description = _description(memory)
     listed = WAITING if memory.trust == "unconfirmed" else LISTED
     if not usable or (listed == LISTED and (memory.state == "copy" or path in _NOT_LISTED)):
         listed = HIDDEN
-    text = line_text(name, path, memory.summary.removesuffix(memory.description) + description)
     older = "\n".join(memory.supersedes)
     values = (
         path,
@@ -70,16 +68,17 @@ def put(
         pending,
         memory.state,
         memory.type,
-        name,
+        memory.name,
         description,
         memory.trust,
         memory.pinned,
         memory.problem,
         listed,
-        text,
+        line_text(memory.name, path, memory.summary.removesuffix(memory.description) + description),
         f"\n{older}\n" if older else "",
         memory.source[:MAX_ID_CHARS],
         memory.conversation[:MAX_ID_CHARS],
+        memory.expires[:10],
         *_rank(db, memory, stamp, by_text=by_text),
     )
     entry = db.execute(_PUT_ENTRY, values).lastrowid

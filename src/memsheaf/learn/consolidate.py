@@ -164,6 +164,8 @@ def _plan(
     memories = _read_memories(scope)
     max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
     report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
+    fixed = [group for group in report.groups if any(map(_is_fixed, group.retired))]
+    report.drop(fixed, "you wrote or pinned it, or it is a fact; `memsheaf forget` removes it")
     if model:
         free = _without(memories.values(), report.groups)
         clusters = _find_clusters(free, scope, first_day, max_changes + 1)
@@ -220,7 +222,7 @@ def find_groups(memories: Sequence[Memory], today: date, most: int) -> list[Plan
     groups = []
     for memory in memories:
         end = parse_day(memory.expires)
-        if end and end < today and not _is_fixed(memory):
+        if end and end < today:
             groups.append(PlanGroup("expired", f"it expired on {end.isoformat()}", None, retired=(memory,)))
     groups += _find_duplicates(_without(memories, groups), today, most)
     groups += _find_relative_dates(_without(memories, groups), today)

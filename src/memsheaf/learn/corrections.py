@@ -25,6 +25,7 @@ from memsheaf.store import Commit
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import (
     WAS_RIGHT,
+    current_part,
     find_sentences,
     is_made_from,
     lacks_subject,
@@ -45,8 +46,6 @@ MIN_NEAR_IN_PART = 0.4  # of one of which a part stays true
 MIN_NEAR_WITH_WORDS = 0.33  # cosine of a memory that may be corrected and shares words with a new fact
 MIN_NEAR = 0.45  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
-
-_EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 
 class LearningScopes(Protocol):
@@ -108,9 +107,9 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
+    if is_for_work:  # what holds here is an exception from what holds for the person everywhere
+        likely = [(old, judged) for old, judged in likely if old.scope != "user"]
     for old, judged in likely[:1]:
-        if is_for_work and old.scope == "user":
-            break  # what holds here is an exception from what holds for the person everywhere
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         meant = [each for _, each in likely if each.whole >= LINK_FROM]  # of several, nobody knows which
         if is_obsolete and len(meant) == 1 and not lacks_subject(proposal.content):
@@ -197,21 +196,16 @@ def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
     return judged.whole >= REPLACE_FROM and len(list(find_sentences(body))) == 1
 
 
-def current_part(body: str) -> str:
-    """Return a text without the older sentences that are kept below it."""
-    return re.split(_EARLIER, body.strip())[0]
-
-
 def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
     """Return a proposal in the place of a memory, with that one's type, and its name where it still fits.
 
     With a title the old text stays below it, and it is called by both: "it's 10 MB now (before: The limit is 5 MB)".
     """
-    content = proposal.content
+    said = proposal.content
     if title:
         proposal = _put_above(proposal, old, title)
-        content += f" (before: {'; '.join(map(make_description, re.split(_EARLIER, proposal.content)[1:]))})"
-    gone = set(tokenizer.words(old.body)).difference(tokenizer.words(content))
+    shown = f"{said}\n{make_description(proposal.content)}"
+    gone = set(tokenizer.words(old.body)) - set(tokenizer.words(shown))
 
     def still_fits(line: str) -> bool:
         """Return True if a line was written by hand, and names nothing that is gone from the text."""
@@ -222,8 +216,8 @@ def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
         replaces=old.ref,
         version=old.version,
         kind=old.type,
-        name=old.name if still_fits(old.name) else make_name(content),
-        description=old.description if still_fits(old.description) else make_description(content),
+        name=old.name if still_fits(old.name) else make_name(proposal.content),
+        description=old.description if still_fits(old.description) else make_description(proposal.content),
     )
 
 

@@ -18,7 +18,7 @@ from memsheaf.gates import WrittenFile, written_file
 from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import LearningScopes, current_part, drop_retracted, find_corrected
+from memsheaf.learn.corrections import LearningScopes, drop_retracted, find_corrected
 from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
@@ -27,7 +27,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
-from memsheaf.text.sentences import lacks_subject
+from memsheaf.text.sentences import current_part, lacks_subject
 from memsheaf.text.similarity import LIKELY, RELATED, SAME, coverage, fact, numbers, telling, words
 from memsheaf.text.tokenizer import stem
 

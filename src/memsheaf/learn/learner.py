@@ -128,8 +128,8 @@ class Learner:
         """Have a proposal wait for a person's review; return its id."""
         return self.queue.put(proposal, at=utc_time(self._clock()), why=why)
 
-    def approve(self, name: str, *, content: str = "") -> Memory:
-        """Save a proposal that waits, as it is or with another content: a person has seen it.
+    def approve(self, name: str, *, content: str = "", also: str = "") -> Memory:
+        """Save a proposal that waits, as it is or with another content: a person has seen it. `also` ends the reason.
 
         Raises:
             NotFound: no proposal has an id that begins so.
@@ -141,9 +141,8 @@ class Learner:
         if was and proposal.version not in ("", was.version):
             raise Changed(was.ref)
         scope = self._memories.open_scope(memory.scope)
-        commit = scope.commit(
-            [written_file(memory, was)], f"approve {memory.name}", by="user", allow=Allow(anyway=True)
-        )
+        why = f"approve {memory.name}{also}"
+        commit = scope.commit([written_file(memory, was)], why, by="user", allow=Allow(anyway=True))
         decision = Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
         self.queue.decide(decision)
         return memory
@@ -164,9 +163,9 @@ class Learner:
             Changed: what was approved was changed since.
         """
         decision = self.queue.decided(name)
-        if decision.commit:
+        if decision.commit and decision.ref:
             try:
-                self._memories.undo(decision.commit)
+                self._memories.open_scope(decision.ref.scope).undo(decision.commit)
             except Changed:
                 if all(commit.undoes != decision.commit for commit in self._memories.log(limit=MAX_COMMITS_BACK)):
                     raise

@@ -30,6 +30,7 @@ from memsheaf.text.requests import (
     may_be_request,
 )
 from memsheaf.text.sentences import (
+    LIST_OF_WORDS,
     bullet_length,
     find_sentences,
     is_question,
@@ -173,12 +174,13 @@ def split_facts(text: str) -> list[str]:
     """Return the facts that a text states, each as it was typed: its passages, without a request in front.
 
     Nothing is lost between them: a sentence that is no fact of its own ("Mira knows why.") stays with the one before
-    it. A line is a fact of its own unless it is short. A text with numbered steps, code or a heading is one fact.
+    it. A line is a fact of its own unless it is short. A text with numbered steps, code or a heading is one fact, and
+    so is a list of bare words.
 
     >>> split_facts("Remember that I use pnpm. It is faster. In this project the staging db is wiped every Sunday.")
     ['I use pnpm. It is faster.', 'In this project the staging db is wiped every Sunday.']
     """
-    if re.search(_ONE_FACT, text):
+    if re.search(_ONE_FACT, text) or re.fullmatch(LIST_OF_WORDS, text):
         return [without_request(text)]
     masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
     starts = [0]

@@ -366,8 +366,8 @@ def _read(source: RecallSource, candidate: Candidate, occasion: Occasion) -> Sho
     is_other = memory.version != candidate.row.version
     if is_other and (candidate.scope, memory.path, memory.version) in occasion.surfaced:
         return "shown before in this conversation"
-    if memory.expires and memory.expires[:10] < occasion.today:
-        return f"expired on {memory.expires[:10]}"
+    if ended := memory.describe_end(occasion.today):
+        return ended
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return "changed meanwhile and may not be shown"
     notes = (*source.caveats(memory), *occasion.check(memory))

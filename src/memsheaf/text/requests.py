@@ -93,7 +93,8 @@ _LIST_REQUEST = (
 
 
 _FORGET_REQUEST = (
-    r"(?i)\W*(?:(?:please|bitte|por favor),? )?(?:forget (?:that|the fact that|what i (?:said|told))"
+    r"(?i)\W*(?:(?:please|bitte|por favor),? )?(?:forget (?:that|i|the fact that|what i (?:said|told)"
+    r"|(?:about|my)\b(?=[^,;:.!\n]*[.!]? *(?:\n|$)))"
     r"|vergiss(?: bitte)?,? dass|oublie[zs]? que|olvida que|dimentica che|esque[çc]a que|zapomnij,? że"
     r"|забудь,? что)\b|\W*请?忘[记掉](?:我|关于)"
     r"|.*(?:こと|の)は?を?忘れて(?:ください|下さい|ね)?\W*$"
@@ -175,8 +176,10 @@ def announces_list(line: str) -> bool:
 def asks_to_forget(text: str) -> bool:
     """Return True for a request to forget something that was said before.
 
-    >>> asks_to_forget("Forget that I live in Linz"), asks_to_forget("Forget the old API, v2 is the one to use")
-    (True, False)
+    >>> asks_to_forget("Forget that I live in Linz"), asks_to_forget("forget about my diet")
+    (True, True)
+    >>> asks_to_forget("Forget about Jenkins, we use Buildkite now")
+    False
     """
     return bool(re.match(_FORGET_REQUEST, text))
 

@@ -33,6 +33,8 @@ _SENTENCE_BORDER = (
     rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
 _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
+# Items of one or two words ("- build"), which say nothing one by one. Scripts without spaces are left out.
+LIST_OF_WORDS = r"(?:\s*[-*•–][ \t]+[!-\u2e7f]+(?:[ \t]+[!-\u2e7f]+)?[ \t]*(?:\n|\Z)){2,}"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
 _QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 
@@ -48,7 +50,9 @@ _LEANING_WORDS = (
     r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
     r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
 )
-WAS_RIGHT = r"(?i: (?:was|war|était|era)(?: (?:doch|bien))? (?:right|correct|richtig|juste|correcto)(?: after all)?[.!]?)"
+WAS_RIGHT = (
+    r"(?i: (?:was|war|était|era)(?: (?:doch|bien))? (?:right|correct|richtig|juste|correcto)(?: after all)?[.!]?)"
+)
 _BARE_VALUE = (  # "sorry, 3001"; "3001 was right"
     r"(?i)(?:no|sorry|actually|correction|nein|non|não|нет)\s*[,.:!–—-]\s*\S+(?:\s+\S+)?"
     rf"|(?:(?:no|sorry|oh|ah|actually|nein|non|perdón)\s*[,.:!–—-]\s*)?\S*\d\S*{WAS_RIGHT}"
@@ -151,6 +155,8 @@ _OPENING = (
     r"|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
 MAX_DESCRIPTION_CHARS = 120
+# The title of older sentences that are kept below the new one, with the day of which they are.
+_EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
 # Descriptions as earlier versions made them: "When it is about deploy, Fridays, standup", in six languages.
@@ -197,6 +203,11 @@ def _shorten(text: str, limit: int) -> str:
     return sentence[: limit - 1] + "…"
 
 
+def current_part(body: str) -> str:
+    """Return a text without the older sentences that are kept below it."""
+    return re.split(_EARLIER, body.strip())[0]
+
+
 def is_made_from(body: str, description: str) -> bool:
     """Return True if nobody wrote this description: it repeats the text, or lists topics as earlier versions did.
 
@@ -204,15 +215,23 @@ def is_made_from(body: str, description: str) -> bool:
     (True, False)
     """
     line = without_opening(body).rstrip(" .。")
-    return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(
-        without_opening(description).rstrip(" .。…")
-    )
+    is_made = re.fullmatch(_TOPIC_LIST, description) or description in (make_name(body), make_description(body))
+    return bool(is_made) or line.startswith(without_opening(description).rstrip(" .。…"))
 
 
 def _first_sentence(text: str) -> str:
-    sentence = text.strip()
+    """Return the first sentence; of a question also the answer behind it.
+
+    Behind it stand those that are kept below: "it's 9090 (before: The port is 80)".
+    """
+    sentence, *earlier = re.split(_EARLIER, text.strip())
+    if re.fullmatch(LIST_OF_WORDS, sentence):
+        sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
+    if earlier:
+        sentence += f" (before: {'; '.join(map(make_description, earlier))})"
     if _may_have_borders(sentence):
-        sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
+        ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
+        sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)
     sentence = without_opening(sentence)
     return sentence.rstrip(" .。:：") or sentence
 

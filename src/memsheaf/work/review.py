@@ -62,6 +62,8 @@ class Review:
         self._layers = layers
         self._scope = scope
         self._learning = layers.learning
+        self.also = ""
+        """Ends the reason of each commit: decisions with the same one are undone together."""
         if layers.own.replica and not layers.read_only:
             fetch_proposals(layers.only(layers.home))
 
@@ -127,15 +129,16 @@ class Review:
         Raises NotFound; and Changed, also for a memory that is no longer at the version `expect`.
         """
         if not name.endswith(".md"):
-            self._learning.approve(name, content=content)
+            self._learning.approve(name, content=content, also=self.also)
             return self._tell_hub(name)
         ref, last = self._resolve(name, expect)
         if content:
             memory = self._layers.read(ref)
             body = content.strip("\n") + "\n"
             text = edit_text(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
-            self._layers.put(ref, text, expect=memory.version, allow=Allow(anyway=True))
-        self._layers.open_scope(ref.scope).confirm([(ref.path, "")])
+            why = f"edit{self.also}"
+            self._layers.put(ref, text, expect=memory.version, why=why, allow=Allow(anyway=True))
+        self._layers.open_scope(ref.scope).confirm([(ref.path, "")], also=self.also)
         return self._record(ref, APPROVED, last)
 
     def reject(self, name: str, *, reason: str = "", expect: Version = "") -> Decision:
@@ -151,7 +154,7 @@ class Review:
         if before := self._find_version_before(ref):
             self._layers.open_scope(ref.scope).restore(ref.path, before)
         else:
-            self._layers.forget(ref, why=f"rejected: {reason}" if reason else "rejected")
+            self._layers.forget(ref, why=(f"rejected: {reason}" if reason else "rejected") + self.also)
         return self._record(ref, REJECTED, last, reason)
 
     def _tell_hub(self, name: str) -> Decision:

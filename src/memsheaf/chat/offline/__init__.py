@@ -30,7 +30,7 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, Ref
 from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import corrects, current_part
+from memsheaf.learn.corrections import corrects
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.sentences import split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
@@ -40,7 +40,7 @@ from memsheaf.recall.inject import text_for_model
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import forget_together
 from memsheaf.text.neutralize import one_line, visible
-from memsheaf.text.sentences import bullet_length, find_sentences, is_question, lacks_subject
+from memsheaf.text.sentences import bullet_length, current_part, find_sentences, is_question, lacks_subject
 from memsheaf.text.tokenizer import is_unspaced, words
 
 MAX_SHOWN = 20  # memories in one answer
