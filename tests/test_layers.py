@@ -86,7 +86,7 @@ MAX_NODES = {
     "prompts": 61,
     "recall": 7_107,
     "state": 5_528,
-    "store": 25_529,
+    "store": 25_111,
     "web": 16_738,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

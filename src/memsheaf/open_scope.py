@@ -1133,8 +1133,7 @@ def _open_store(
             private=os.path.dirname(root) if scope.layer == "session" else "",
             announce=None if checkout else partial(_note_unseen, find),
         )
-    if store.left_journal:
-        bring_journal(store)
+    bring_journal(store)
     if not read_only:
         store.recover()
     return store, ledger

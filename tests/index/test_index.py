@@ -412,13 +412,13 @@ def test_the_catalog_is_read_again_after_a_reboot(
 ) -> None:
     """Within one boot the stamp is enough; after it a file that was not flushed may hold anything."""
     now = time.time() + 60
-    monkeypatch.setattr("memsheaf.store.access.boot_id", lambda: "one")
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: "one")
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
         sheaf.prompt()
         text = sheaf.catalog().text
     spoil_catalog(sheaf, settings)
-    monkeypatch.setattr("memsheaf.store.access.boot_id", lambda: boot)
+    monkeypatch.setattr("memsheaf.store.folder.boot_id", lambda: boot)
 
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.prompt()

@@ -28,11 +28,15 @@ MANY = 8  # from here on, one flush of the file system is cheaper than one for e
 class Transaction:
     """An open root, its `.history` and its past, with the lock held by the caller."""
 
-    announce: Callable[[Transaction, Commit], None] | None = None
-    """Called with each commit right before it is decided, by those who share a scope with other machines."""
-
     def __init__(
-        self, root: Folder, history: Folder, past: History, boot: str, placing: Placing, scope: str = ""
+        self,
+        root: Folder,
+        history: Folder,
+        past: History,
+        boot: str,
+        placing: Placing,
+        scope: str = "",
+        announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
         self.root = root
         self.history = history
@@ -40,6 +44,7 @@ class Transaction:
         self.boot = boot
         self.placing = placing
         self.scope = scope
+        self._announce = announce  # called with each commit right before it is decided
         self._placed: list[str] = []  # commits of which the history does not know yet that they are
 
     def revision(self, change: Change) -> Revision:
@@ -87,8 +92,8 @@ class Transaction:
 
     def note(self, commit: Commit) -> None:
         """Decide a commit: from here on it will be carried out, whatever happens."""
-        if self.announce:
-            self.announce(self, commit)
+        if self._announce:
+            self._announce(self, commit)
         self.past.add(commit, self.boot, placed=self._placed)
         self._placed = []
 

@@ -113,7 +113,7 @@ def _merge(places: Locations, switch: Callable[[], None], keep: Collection[str])
         for root in list_roots(places.source):
             store = places.open_source(root)
             store.adopt(None)
-            locks.enter_context(store.still())
+            locks.enter_context(store.transaction())
             copies[root] = _copy_root(root, places)
         switch()
         left = [found for root in reversed(copies) for found in _clear_root(places, root, copies[root], keep)]
