@@ -194,7 +194,7 @@ def test_the_history_is_asked_once_for_all_memories_and_may_lack_one(
     with ben.open() as sheaf:
         assert sheaf.own.committers([sheaf.read(first)]) == {first: "ana"}
     with monkeypatch.context() as patch:
-        patch.setattr("memsheaf.index.browse.commit_authors", None)
+        patch.setattr("memsheaf.store.history.History.authors", None)
         assert names(ben) == {first: "ana", second: "ana"}
         with ben.open() as sheaf:
             assert 'saved by "ana"' in sheaf.recall("Which green fact holds?").text
@@ -205,7 +205,7 @@ def test_the_history_is_asked_once_for_all_memories_and_may_lack_one(
         sheaf.own.index.delete()
     assert names(ben) == {first: "ana"}
     with monkeypatch.context() as patch:
-        patch.setattr("memsheaf.index.browse.commit_authors", None)
+        patch.setattr("memsheaf.store.history.History.authors", None)
         with ben.open() as sheaf:
             assert "shared: saved by another member" in sheaf.recall("Which green fact holds?").text
 

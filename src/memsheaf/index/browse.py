@@ -10,7 +10,7 @@ from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
 from memsheaf.index.database import HIDDEN, LISTED, RANK_ORDER, ROW_COLUMNS, UNUSABLE, Row, state_of, to_row, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
-from memsheaf.store.commit_queries import OTHERS, commit_authors
+from memsheaf.store.history import OTHERS
 from memsheaf.text.neutralize import plain_name
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str
     sql = "SELECT author FROM entry WHERE path = ? AND version = ? AND author IS NOT NULL"
     known = index.query(lambda db: {file: who for file in files for (who,) in db.execute(sql, file)})
     if unknown := files - known.keys():
-        asked = store.ask_history(lambda past: commit_authors(past, unknown), dict[File, str]())
+        asked = store.ask_history(lambda past: past.authors(unknown), dict[File, str]())
         answers = {file: asked.get(file, "").encode("utf-8", "replace").decode() for file in unknown}
         index.query(lambda db: _put_authors(db, answers))
         known |= answers

@@ -108,6 +108,31 @@ class Commit(NamedTuple):
         return hash(self[:-3])
 
 
+class CommitStep(NamedTuple):
+    """What a commit did to one path; `has_text` is False past retention."""
+
+    path: str
+    before: Version
+    after: Version
+    has_text: bool
+
+    @property
+    def what(self) -> str:
+        """`added`, `changed` or `removed`."""
+        return "added" if not self.before else "changed" if self.after else "removed"
+
+
+class CommitSummary(NamedTuple):
+    """A commit without texts."""
+
+    id: str
+    at: str
+    by: str
+    why: str
+    undoes: str
+    steps: tuple[CommitStep, ...]
+
+
 class Erased(NamedTuple):
     """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
 

@@ -50,11 +50,11 @@ from memsheaf.store import (
     usage,
 )
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
-from memsheaf.store.commit_queries import ERASED, find_version, last_standing, without_known
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.history import (
     DATABASE,
     DATABASE_FILES,
+    ERASED,
     Damaged,
     History,
     identify,
@@ -353,21 +353,28 @@ class FolderStore:
         with self._reading() as past:
             return (past or in_memory()).find(commit_id)
 
+    def trail(self, path: str) -> Iterator[Commit]:
+        """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
+        with self._reading() as past:
+            yield from past.trail(path) if past else ()
+
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
-        """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
+        """Return the newest commit that `undo` can take back; without `events`, none that only added to them.
 
         Raises:
             NoSuchCommit: there is none left.
         """
-        return last_standing(self.history(), except_by=except_by, events=events)
+        with self._reading() as past:
+            return (past or in_memory()).last_standing(except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
-        """Give an older text by its version, or the beginning of it.
+        """Give an older text by its version, or the beginning of it, also of when it had another name.
 
         Raises:
             VersionGone: retention passed, or it was erased, or it never was, or several begin like this.
         """
-        return find_version(self.history(path) if version else (), path, version)
+        with self._reading() as past:
+            return (past or in_memory()).find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
         """The result of a function on the history, or `otherwise` without one, or while it cannot be read."""
@@ -553,11 +560,9 @@ class FolderStore:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
         commits were new. No file is changed. Raises StoreFailed, Busy."""
         with self.transaction() as transaction:
-            known = {id for (id,) in transaction.past.rows("SELECT id FROM commits")}
-            fresh = without_known(list(commits), known)
-            transaction.past.graft(fresh)
+            count = transaction.past.graft(list(commits))
             tombstones.add(transaction.past, stones)
-        return len(fresh)
+        return count
 
     def buried_all(self) -> list[tombstones.Tombstone]:
         """What is not to be learned again, oldest first."""

@@ -23,9 +23,9 @@ from itertools import groupby
 from typing import Any
 from weakref import WeakSet
 
-from memsheaf.errors import NoSuchCommit, PathRefused
+from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
-from memsheaf.store import Commit, Revision, Version, version_of
+from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.sqlite_file import (
     SIDE_FILES,
@@ -43,6 +43,10 @@ DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
 LOG = f"{DATABASE}-wal"
 DECIDED, PLACED, FLUSHED = 0, 1, 2
 COMMITS_PER_QUERY = 20
+OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
+HUB, JOINED = "hub", "joined the hub"  # author of a commit that merges with a hub; reason of the first one
+ERASED = "erased a memory"  # the reason of a commit that left the history without others
+RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 MIGRATIONS = (
     """
 CREATE TABLE commits (n INTEGER PRIMARY KEY, id TEXT NOT NULL, at TEXT NOT NULL, author TEXT NOT NULL,
@@ -75,6 +79,15 @@ SELECT commits.n, id, at, author, why, undoes, path, before, after, old.data, ne
 FROM commits LEFT JOIN changes ON changes.n = commits.n {of_path}
 LEFT JOIN texts AS old ON old.version = before LEFT JOIN texts AS new ON new.version = after
 WHERE commits.n IN ({chosen}) ORDER BY commits.n {order}, place"""
+
+_SUMMARIES = """
+SELECT commits.n, id, at, author, why, undoes, path, before, after,
+  EXISTS (SELECT 1 FROM texts WHERE version IN (before, after))
+FROM commits JOIN changes USING (n) WHERE at >= ? AND path LIKE '%.md' ORDER BY commits.n DESC, place"""
+_AUTHOR = (
+    "SELECT author FROM changes JOIN commits USING (n) WHERE path = ? AND after = ?"
+    f" AND NOT (author = 'user' AND why = '{JOINED}') ORDER BY n DESC LIMIT 1"
+)
 
 
 class Damaged(Exception):
@@ -204,18 +217,104 @@ class History:
         rows = self.rows("SELECT data FROM texts WHERE version = ?", version)
         return rows[0][0] if rows and version_of(rows[0][0]) == version else None
 
-    def history(self, path: str | None = None, /) -> Iterator[Commit]:
-        """What happened, newest first; with `path`, to that text only."""
+    def history(self, path: str | None = None, *, before: str = "") -> Iterator[Commit]:
+        """Yield the commits before one, newest first; with `path`, those of that text with that one step."""
         chosen, of_path = "SELECT n FROM commits WHERE n < ?1", ""
         if path is not None:
             chosen, of_path = "SELECT DISTINCT n FROM changes WHERE path = ?2 AND n < ?1", "AND path = ?2"
         chosen += f" ORDER BY n DESC LIMIT {COMMITS_PER_QUERY}"
-        values = [1 << 62] if path is None else [1 << 62, path]
-        while page := self._select(chosen, *values, of_path=of_path):
+        end = self.rows("SELECT max(n) FROM commits WHERE id = ?", before)[0][0] or 1 << 62
+        while page := self._select(chosen, end, *([] if path is None else [path]), of_path=of_path):
             yield from (commit for _, commit in page)
-            values[0] = page[-1][0]
+            end = page[-1][0]
 
-    def find(self, commit_id: str, /) -> Commit:
+    def trail(self, path: str) -> Iterator[Commit]:
+        """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
+        before = ""
+        while path:
+            older = ""
+            for commit in self.history(path, before=before):
+                yield commit
+                if commit.revisions[0].before == ABSENT and (older := self._find_older_name(path, commit.id)):
+                    before = commit.id
+                    break
+            path = older
+
+    def steps_before_renaming(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield the steps of a text under its older names: the id of each commit, and the name."""
+        for commit in self.trail(path):
+            step = commit.revisions[0]
+            if step.path != path:
+                yield commit.id, step.path
+            if step.before == ABSENT and (older := self._find_older_name(step.path, commit.id)):
+                yield commit.id, older  # where it ended
+
+    def _find_older_name(self, path: str, commit_id: str) -> str:
+        """Return the name from which a commit moved a text to this path; "" if it did not."""
+        try:
+            commit = original = self.find(commit_id)
+            while original.undoes:
+                original = self.find(original.undoes)
+        except NoSuchCommit:
+            return ""
+        came = [step.path for step in commit.revisions if step.before == ABSENT]
+        went = [step.path for step in commit.revisions if step.after == ABSENT]
+        is_renaming = original.why.startswith(RENAMING) and came == [path] and len(went) == 1
+        return went[0] if is_renaming else ""
+
+    def find_version(self, path: str, version: Version) -> bytes:
+        """Return the text of the version that begins like this. Raises VersionGone."""
+        texts: dict[Version, bytes] = {}
+        for commit in self.trail(path):
+            for step in commit.revisions:
+                for name, text in ((step.after, step.new), (step.before, step.old)):
+                    if text is not None and name == version:
+                        return text
+                    if text is not None and name.startswith(version):
+                        texts[name] = text
+        if len(texts) == 1:
+            return texts.popitem()[1]
+        raise VersionGone(f"the history holds {len(texts) or 'no'} versions {version[:12]!r} of {path!r}")
+
+    def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
+        """Return the newest commit that was not undone and can be: no undo, and nothing that a hub replaced since.
+
+        Raises:
+            NoSuchCommit: there is none left.
+        """
+        undone: set[str] = set()
+        came: set[str] = set()  # from the hub
+        for commit in self.history():
+            paths = {step.path for step in commit.revisions}
+            if commit.id in undone:
+                continue
+            if commit.undoes:
+                undone.add(commit.undoes)
+            elif commit.by == HUB or commit.by.startswith(OTHERS):
+                came |= paths
+            elif commit.by == except_by or commit.why == JOINED:
+                continue
+            elif paths and came.isdisjoint(paths) and (events or any(path.endswith(".md") for path in paths)):
+                return commit
+        raise NoSuchCommit("nothing is left to undo")
+
+    def summaries(self, since: str) -> list[CommitSummary]:
+        """Return the commits about Markdown files from a moment on, newest first, without texts."""
+        summaries = []
+        for (_, id, at, by, why, undoes), rows in groupby(self.rows(_SUMMARIES, since), key=lambda row: row[:6]):
+            steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
+            if steps:
+                summaries.append(CommitSummary(id, at, by, why, undoes, steps))
+        return summaries
+
+    def authors(self, files: Collection[tuple[str, Version]]) -> dict[tuple[str, Version], str]:
+        """Return who made the last commit that brought each of these versions of a path, as far as it is known.
+
+        What a folder had when it joined a hub was written before.
+        """
+        return {file: author for file in files for (author,) in self.rows(_AUTHOR, *file)}
+
+    def find(self, commit_id: str) -> Commit:
         """Return the newest commit with this id, or the only one whose id begins like this. Raises NoSuchCommit."""
         rows = self.rows("SELECT max(n) FROM commits WHERE id = ?", commit_id)
         if rows[0][0] is None:
@@ -242,11 +341,20 @@ class History:
             found.append((n, Commit(id, at, by, why, steps, undoes)))
         return found
 
-    def graft(self, commits: Iterable[Commit]) -> None:
-        """Add finished commits that another history had, oldest first."""
+    def graft(self, commits: Collection[Commit]) -> int:
+        """Add finished commits that another history had, oldest first, and return how many were new.
+
+        Left out are the paths whose past came with others of these before.
+        """
+        known = {id for (id,) in self.rows("SELECT id FROM commits")}
+        had = {step.path for commit in commits if commit.id in known for step in commit.revisions}
+        fresh = [commit for commit in commits if commit.id not in known]
         with self.writing():
-            for commit in commits:
-                self.add(commit, "", FLUSHED)
+            for commit in fresh:
+                steps = tuple(step for step in commit.revisions if step.path not in had)
+                if steps or not commit.revisions:
+                    self.add(commit._replace(revisions=steps), "", FLUSHED)
+        return len(fresh)
 
     # Forgetting
 

@@ -13,7 +13,6 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
-from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.history import History
 from memsheaf.store.old_journal import OldFiles
 from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk, write_mark
@@ -165,7 +164,7 @@ class Transaction:
     def forget(self, path: str) -> tuple[set[str], dict[Version, bytes]]:
         """Remove a file and its past; give the names it had, and what was removed by version."""
         present = self.present(path)
-        renamed = set(steps_before_renaming(self.past, path))  # another text may have an older name by now
+        renamed = set(self.past.steps_before_renaming(path))  # another text may have an older name by now
         names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
         self.settle()  # what is placed is so in the history from here on, and not in the mark
         with suppress(FileNotFoundError):
