@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from databases import change_history, history
+from databases import history, leave_unplaced
 from memsheaf.errors import StoreFailed
 from memsheaf.store import Change, version_of
 from memsheaf.store.folder import FolderStore
@@ -204,22 +204,21 @@ def test_a_damaged_history_completes_nothing_after_a_reboot(store: FolderStore, 
     writer.close()
 
 
-def test_a_commit_is_completed_though_the_mark_is_of_a_history_that_was_lost(store: FolderStore) -> None:
-    mark = history(store.root).with_name("placed")
+def test_drafts_of_a_commit_that_was_lost_with_its_history_complete_nothing(store: FolderStore) -> None:
     store.close()
     backup = history(store.root).read_bytes()
     writer = FolderStore(store.root)
     put(writer, "lost.md", b"lost\n")
-    left = mark.read_bytes()
     writer.close()
+    leave_unplaced(store.root)
     history(store.root).write_bytes(backup)
     put(store, "b.md", b"new\n")
     store.close()
-    change_history(store.root, "UPDATE commits SET state = 0 WHERE n = (SELECT max(n) FROM commits)")
-    change_history(store.root, "DELETE FROM facts WHERE name = 'flushed'")
-    mark.write_bytes(left)  # as if the writer had died before it placed the file
+    leave_unplaced(store.root)
     os.unlink(os.path.join(store.root, "b.md"))
+    os.unlink(os.path.join(store.root, "lost.md"))
 
     store.recover()
 
     assert store.read("b.md").data == b"new\n"
+    assert not os.path.exists(os.path.join(store.root, "lost.md"))

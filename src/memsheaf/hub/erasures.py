@@ -192,7 +192,6 @@ def kept_aside(
         opened.carry_out(back)
         alone = memory._replace(id=os.urandom(6).hex(), at=at)
         opened.note(alone)
-        opened.finish(alone)
         state = read_state(opened.history)
         pending = tuple(name for name in state.pending if name not in (away.id, back.id))
         write_state(opened.history, state._replace(pending=pending))

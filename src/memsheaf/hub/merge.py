@@ -249,7 +249,6 @@ class Merge:
         ):
             commit = Commit(os.urandom(6).hex(), self._now(), by, why, revisions)
             self._transaction.note(commit)
-            self._transaction.finish(commit)
             pending.append(commit.id)
         state = self.state
         kept = tuple([*state.told, *told][-TOLD:])

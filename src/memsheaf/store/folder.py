@@ -123,7 +123,6 @@ class FolderStore:
         self._copied: tuple[object, History] | None = None
         self._complete: History | None = None  # has what is in the files of earlier versions
         self._old_stamps: dict[str, Stamp | None] = {}  # of those to which an earlier version would write next
-        self._swept = False
         self._unsettled = 0
         self._agree: Callable[[Transaction, Commit], None] | None = None
 
@@ -277,10 +276,7 @@ class FolderStore:
                     placing = Placing(root, folder, self._patience, past)
                     opened = Transaction(root, folder, past, self.boot, placing, self.scope, self.announce)
                     opened.list_lost(only_marked=True)
-                    opened.recover()
-                    if not self._swept:
-                        opened.sweep(self._clock())
-                        self._swept = True
+                    opened.recover(self._clock())
                     yield opened
                 finally:
                     if self._past:
@@ -521,7 +517,6 @@ class FolderStore:
         if not os.path.lexists(self.root) and not os.path.lexists(self.journals):
             raise NotFound(Ref(self.scope, path))  # erasing makes nothing
         with self.transaction() as transaction:
-            transaction.sweep(self._clock())
             names, texts = transaction.forget(path)
             if not texts:
                 transaction.past.empty_log()  # it may have been erased before, and that cut short
@@ -532,7 +527,6 @@ class FolderStore:
             lost.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
-            transaction.finish(mark)
             transaction.settle()
             transaction.remove_old_files()
             transaction.past.empty_log()
@@ -675,8 +669,10 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        has_unsettled = self.ask_history(lambda past: bool(past.find_unsettled(self.boot)), otherwise=False)
-        if has_unsettled and self.stamps([""])[""]:
+        names: list[str] = []
+        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, names))
+        is_suspect = self.ask_history(lambda past: past.is_suspect(self.boot), otherwise=False)
+        if (has_drafts or is_suspect) and self.stamps([""])[""]:
             with self.transaction():
                 pass
 

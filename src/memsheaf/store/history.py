@@ -1,9 +1,8 @@
 """The history of a root: `.history/history.db` has every commit with its texts, and what belongs to them.
 
-A commit is decided when its transaction is on the medium, which is the only flush that it waits for. `state` says
-how far it got since: decided, placed (each file is where it belongs), or flushed (no power cut can undo that). That
-it is placed is noted with the next commit, and until then in the file `placed`, which costs no flush. The text of a
-version is there once, however many changes name it. Where a path was left is the last change of that path.
+A commit is decided when its transaction is on the medium, which is the only flush that it waits for. Its files are
+flushed later, and then it is called flushed: no power cut can undo it any more. The text of a version is there once,
+however many changes name it. Where a path was left is the last change of that path.
 
 The files are the only truth about the present. A database that is damaged or no history is set aside for a new one.
 """
@@ -41,7 +40,7 @@ from memsheaf.store.sqlite_file import (
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
 LOG = f"{DATABASE}-wal"
-DECIDED, PLACED, FLUSHED = 0, 1, 2
+FLUSHED = 2  # the state of commits that came with their files; that of others says nothing
 COMMITS_PER_QUERY = 20
 OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
 HUB, JOINED = "hub", "joined the hub"  # author of a commit that merges with a hub; reason of the first one
@@ -66,7 +65,7 @@ _ERRORS = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.ERO
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 _STEP = "SELECT n, place, before, after FROM commits JOIN changes USING (n) WHERE id = ? AND path = ?"
-_UNFLUSHED = "n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < 2"
+_UNFLUSHED = f"n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < {FLUSHED}"
 _GIVEN = "(SELECT value FROM json_each(?1))"
 _HEAD = "(SELECT after FROM changes WHERE path = {} ORDER BY n DESC, place DESC LIMIT 1)"
 _ALL_HEADS = f"""
@@ -105,7 +104,6 @@ class History:
         self.identity: tuple[int, ...] = ()  # of the file, if it is one
         self.is_damaged = False
         self.is_in_use = False  # a change is half-way
-        self.placed: list[str] = []  # what the file `placed` says, as far as we wrote it
         self._lock = threading.RLock()
         self._is_durable: bool | None = None
         db.execute("PRAGMA trusted_schema = OFF")
@@ -158,11 +156,8 @@ class History:
 
     # Commits
 
-    def add(self, commit: Commit, boot: str, state: int = DECIDED, *, placed: Iterable[str] = ()) -> None:
-        """Add a commit: from here on it will be carried out, whatever happens.
-
-        With it, note which others are placed by now, by their ids.
-        """
+    def add(self, commit: Commit, boot: str, state: int = 0) -> None:
+        """Add a commit: from here on it will be carried out, whatever happens."""
         words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes)]
         texts = [
             (version, data)
@@ -171,9 +166,6 @@ class History:
             if data is not None
         ]
         with self.writing() as db:
-            db.executemany(
-                f"UPDATE commits SET state = {PLACED} WHERE id = ? AND state = 0", [(id,) for id in placed]
-            )
             columns = "id, at, author, why, undoes, boot, state"
             sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
             n = int(db.execute(sql, (*words, boot, state)).lastrowid or 0)
@@ -182,13 +174,13 @@ class History:
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
 
     def mark_flushed(self) -> None:
-        """Note that all is placed, and that no power cut can undo it."""
+        """Note that no power cut can undo what was committed."""
         with self.writing(durable=False) as db:
             db.execute("INSERT OR REPLACE INTO facts SELECT 'flushed', ifnull(max(n), 0) FROM commits")
 
-    def find_unsettled(self, boot: str) -> list[tuple[str, str]]:
-        """Return the ids and boots of commits that may not be placed, or were not flushed in another boot."""
-        return self.rows(f"SELECT id, boot FROM commits WHERE {_UNFLUSHED} AND (state = 0 OR boot <> ?)", boot)
+    def is_suspect(self, boot: str) -> bool:
+        """Return True if a commit was made before a reboot, and not flushed."""
+        return bool(self.rows(f"SELECT 1 FROM commits WHERE {_UNFLUSHED} AND (boot <> ?1 OR ?1 = '') LIMIT 1", boot))
 
     def to_flush(self) -> list[Commit]:
         """Return the commits that a power cut could still undo, oldest first."""

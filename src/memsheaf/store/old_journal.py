@@ -23,13 +23,15 @@ from typing import NamedTuple
 
 from memsheaf.errors import Busy, PathRefused
 from memsheaf.store import Commit, Revision, Version, tombstones, usage
-from memsheaf.store.history import DECIDED, FLUSHED, PLACED, History, decode_step, is_commit_id
+from memsheaf.store.history import FLUSHED, History, decode_step, is_commit_id
 from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
 APPENDED_FROM = 512  # bytes; a shorter text is written whole
-_NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs")
+_NAME = re.compile(
+    r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs"
+)
 _FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_BYTES = 1 << 40
@@ -193,7 +195,10 @@ class OldFiles:
 
 
 def _add(history: History, data: bytes, known: Set[str], *, is_newest: bool = False) -> int:
-    """Add the commits in lines. In the newest file those behind the last mark may not be flushed, or not placed."""
+    """Add the commits in lines. In the newest file those behind the last mark may not be flushed, or not in place.
+
+    The latter are verified as after a reboot.
+    """
     done = {found.decode() for found in re.findall(rb'(?m)^\{"done": "([0-9a-f]{0,15})"', data)}
     safe = data.rfind(b'\n{"safe"') if is_newest else len(data)
     skipped = 0
@@ -201,10 +206,8 @@ def _add(history: History, data: bytes, known: Set[str], *, is_newest: bool = Fa
         if line is None:
             skipped += 1
         elif line.commit.id not in known:
-            state = FLUSHED
-            if line.start > safe:
-                state = PLACED if line.commit.id in done else DECIDED
-            history.add(line.commit, line.boot, state)
+            boot = line.boot if line.commit.id in done else ""
+            history.add(line.commit, boot, FLUSHED if line.start <= safe else 0)
     return skipped
 
 

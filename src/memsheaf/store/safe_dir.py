@@ -348,15 +348,6 @@ def replace(folder: Folder, name: str, data: bytes, *, durable: bool = True) -> 
         folder.sync()
 
 
-def write_mark(folder: Folder, name: str, data: bytes) -> None:
-    """Write over the beginning of a file of a few bytes, without a flush."""
-    fd = folder.open_file(name, WRITE | os.O_CREAT)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
-
-
 def read_file(folder: Folder, name: str, limit: int) -> bytes:
     """Read a plain file, `limit` bytes at most."""
     fd, found = folder.open_stat(name, READ)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import dropwhile
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
@@ -15,12 +16,12 @@ from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, 
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.history import History
 from memsheaf.store.old_journal import OldFiles
-from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk, write_mark
+from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stage, stamp_at, walk
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
-PLACED_MARK = "placed"  # the file that names the last commits that are in place
+MAX_PUBLISH_SECONDS = 3600  # in which a derived text is put in place
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
@@ -44,7 +45,6 @@ class Transaction:
         self.placing = placing
         self.scope = scope
         self._announce = announce  # called with each commit right before it is decided
-        self._placed: list[str] = []  # commits of which the history does not know yet that they are
 
     def revision(self, change: Change) -> Revision:
         """Return what a change would do. Raises Changed when it was made for another version."""
@@ -60,7 +60,7 @@ class Transaction:
         Raises:
             Changed: a person saved the same file in that very moment.
         """
-        drafts = [_draft(commit, number) for number in range(len(commit.revisions))]
+        drafts = _drafts_of(commit)
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 self.placing.stage(revision, draft)
@@ -82,26 +82,16 @@ class Transaction:
         except OSError as error:
             self._take_back(commit, error)
         if theirs:
-            self._discard(drafts)
             self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(Ref(self.scope, next(iter(theirs))))
         self._take_off_lost(commit.revisions)
-        self.finish(commit)
         return commit._replace(placed=placed)
 
     def note(self, commit: Commit) -> None:
         """Decide a commit: from here on it will be carried out, whatever happens."""
         if self._announce:
             self._announce(self, commit)
-        self.past.add(commit, self.boot, placed=self._placed)
-        self._placed = []
-
-    def finish(self, *commits: Commit) -> None:
-        """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
-        self._placed += [commit.id for commit in commits]
-        with suppress(OSError):
-            write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(self._placed).encode())
-            self.past.placed = self._placed
+        self.past.add(commit, self.boot)
 
     def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
         """Make a commit of what others did; it is in place already."""
@@ -110,7 +100,6 @@ class Transaction:
         commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
         self.note(commit)
         self._take_off_lost(step for step in revisions if step.after != ABSENT)
-        self.finish(commit)
         return commit
 
     def settle(self) -> None:
@@ -166,10 +155,6 @@ class Transaction:
         present = self.present(path)
         renamed = set(self.past.steps_before_renaming(path))  # another text may have an older name by now
         names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
-        self.settle()  # what is placed is so in the history from here on, and not in the mark
-        with suppress(FileNotFoundError):
-            self.history.unlink(PLACED_MARK)
-        self.past.placed = self._placed = []
         texts = self.past.forget(renamed, names)
         if present is not None:
             texts[version_of(present)] = present
@@ -206,40 +191,42 @@ class Transaction:
     def _steps(self, path: str) -> Iterator[Revision]:
         return (step for commit in self.past.history(path) for step in commit.revisions)
 
-    def recover(self) -> None:
-        """Complete the commit that a dead process decided, and after a reboot verify those before it."""
-        unsettled = dict(self.past.find_unsettled(self.boot))
-        if not unsettled:
-            return
-        if not unsettled.keys() <= {*self.past.placed}:
-            self.past.placed = self._read_mark()
-        self._placed = [id for id in self.past.placed if unsettled.get(id) == self.boot]
-        if len(self._placed) == len(unsettled):
-            return
-        commits = self.past.to_flush()
-        unfinished = [commit for commit in commits if commit.id in unsettled and commit.id not in self._placed]
-        rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
+    def recover(self, now: float) -> None:
+        """Complete the commit that a dead process decided, and after a reboot verify those before it.
+
+        The drafts of a commit are gone when all its texts are in place. Those of no commit had a writer who died
+        before it decided. After a reboot a draft says nothing, as it was not flushed.
+        """
+        names = self.history.names()
+        drafts = {name for name in names if name.startswith("draft-")}
+        rebooted = self.past.is_suspect(self.boot)
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
-        steps = [step for commit in unfinished for step in self._rescued(commit)]
-        steps += self._redo(commits if rebooted else unfinished, rebooted=rebooted)
-        self.finish(*unfinished)
-        for step in steps:
-            self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
-        if rebooted:
-            self.settle()
+        if drafts or rebooted:
+            commits = self.past.to_flush()
+            if not rebooted:
+                commits = list(dropwhile(lambda commit: drafts.isdisjoint(_drafts_of(commit)), commits))
+            steps = [step for commit in commits for step in self._rescued(commit)]
+            steps += self._redo(commits, rebooted=rebooted)
+            for step in steps:
+                self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
+            if rebooted:
+                self.settle()
+        for name in names:
+            if name in drafts or (name.startswith("derived-") and self._is_older(name, now - MAX_PUBLISH_SECONDS)):
+                self.placing.discard(name)
 
-    def _read_mark(self) -> list[str]:
-        with suppress(FileNotFoundError, PathRefused, ValueError):
-            return read_file(self.history, PLACED_MARK, PAGE).partition(b"\n")[0].decode().split()
-        return []
+    def _is_older(self, name: str, moment: float) -> bool:
+        with suppress(OSError):
+            return self.history.stat(name).st_mtime < moment
+        return False
 
     def _rescued(self, commit: Commit) -> list[Revision]:
         """Put back what a person had saved and a commit displaced, when its process died before it could look."""
         found = []
-        for number, step in enumerate(commit.revisions):
+        for step, draft in zip(commit.revisions, _drafts_of(commit), strict=True):
             with suppress(FileNotFoundError, PathRefused):
-                data = read_file(self.history, _draft(commit, number), READ_LIMIT)
+                data = read_file(self.history, draft, READ_LIMIT)
                 half = _is_torn(data, step.new or b"") or _is_torn(data, step.old or b"")
                 if not half and version_of(data) not in (step.before, step.after):
                     theirs = Revision(step.path, step.after, version_of(data), step.new, data)
@@ -264,14 +251,6 @@ class Transaction:
         why = f"{name} is generated" + (f": what stood there is in {kept.path}" if kept else "")
         commit = Commit(os.urandom(6).hex(), at, "outside", why, tuple(steps), "", self.past.last_id())
         return self.carry_out(commit), kept.path if kept else ""
-
-    def sweep(self, now: float) -> None:
-        """Remove drafts that no commit owns: their writer died before it decided."""
-        for name in self.history.names():
-            if name.startswith(("draft-", "derived-")):
-                with suppress(OSError):
-                    if name.startswith("draft-") or self.history.stat(name).st_mtime < now - 3600:
-                        self.history.unlink(name)
 
     def remove_old_files(self, cutoff: str = "") -> None:
         """Remove the files of earlier versions, which were taken in; with a cutoff, if all were written before."""
@@ -345,11 +324,13 @@ class Transaction:
                 more += theirs[step.path][1:]
         by = "outside" if theirs else commit.by
         answer = Commit(os.urandom(6).hex(), commit.at, by, why, tuple(back), undoes=commit.id)
+        if back:
+            stage(self.history, _drafts_of(answer)[0], b"")
         self.note(answer)  # from here on the answer is what the next writer would complete
         for revision in back:
             if revision.path not in theirs:
                 more += self._apply(revision)
-        self.finish(commit, answer)
+        self._discard(_drafts_of(commit) + _drafts_of(answer))
         for step in more:
             self.note_outside((step,), commit.at, _SAVED_MEANWHILE)
 
@@ -363,7 +344,6 @@ class Transaction:
         except OSError:
             message = f"{error.strerror}, after the change was decided; the next writer completes it"
             raise StoreFailed(message) from error
-        self._discard([_draft(commit, number) for number in range(len(commit.revisions))])
         raise error
 
     def _flush(self, path: str) -> None:
@@ -379,9 +359,9 @@ class Transaction:
                 folder.sync()
 
 
-def _draft(commit: Commit, number: int) -> str:
-    """The draft of a commit's text; by its name a crashed commit finds it again."""
-    return f"draft-{commit.id}-{number}"
+def _drafts_of(commit: Commit) -> list[str]:
+    """Return the names of a commit's drafts, one for each of its changes."""
+    return [f"draft-{commit.id}-{number}" for number in range(len(commit.revisions))]
 
 
 def _is_torn(present: bytes | None, whole: bytes) -> bool:
