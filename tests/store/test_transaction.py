@@ -13,7 +13,7 @@ from memsheaf.errors import Changed
 from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.history import open_history
+from memsheaf.store.history import History
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
 
@@ -24,7 +24,7 @@ OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person s
 def transaction_at(root: Path, *, portable: bool) -> Iterator[Transaction]:
     """Someone between the check of the versions and the placing of the texts."""
     with Folder.open(str(root), portable=portable) as folder, folder.folder(".history", create=True) as history:
-        past = open_history(history, None, create=True)
+        past = History.open(history, None, create=True)
         assert past
         yield Transaction(folder, history, past, "boot", Placing(folder, history, 0.001, past))
         past.close()

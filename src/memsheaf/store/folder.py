@@ -55,12 +55,7 @@ from memsheaf.store.history import (
     DATABASE,
     DATABASE_FILES,
     ERASED,
-    Damaged,
     History,
-    identify,
-    in_memory,
-    open_history,
-    read_only_copy,
 )
 from memsheaf.store.old_journal import OldFiles
 from memsheaf.store.safe_dir import (
@@ -73,7 +68,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import DAMAGED_MARK, SIDE_FILES
+from memsheaf.store.sqlite_file import DAMAGED_MARK, SIDE_FILES, Damaged
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -202,14 +197,14 @@ class FolderStore:
         """Return the history, or a copy in memory if it cannot be opened without writing or lacks what waits."""
         old = OldFiles(folder)
         try:
-            self._past = open_history(folder, self._past)
+            self._past = History.open(folder, self._past)
             if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
-            copy = partial(read_only_copy, folder) if self._past else in_memory
+            copy = partial(History.copy, folder) if self._past else History.in_memory
         except Damaged:
-            self._past, copy = None, in_memory
+            self._past, copy = None, History.in_memory
         except OSError:
-            self._past, copy = None, partial(read_only_copy, folder)
+            self._past, copy = None, partial(History.copy, folder)
         stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
         if self._copied is None or self._copied[0] != stamps:
             history = copy()
@@ -220,7 +215,7 @@ class FolderStore:
     def _past_to_change(self, folder: Folder) -> History:
         """Return the history, made if there is none, with what an earlier version wrote. The lock is held."""
         self._copied = None
-        self._past = past = open_history(folder, self._past, create=True)
+        self._past = past = History.open(folder, self._past, create=True)
         assert past
         if self._complete is not past or any(stamp_at(folder, name) != was for name, was in self._old_stamps.items()):
             old = OldFiles(folder)
@@ -253,7 +248,7 @@ class FolderStore:
     @contextmanager
     def _noting(self, folder: Folder) -> Iterator[History]:
         """Open the history to note something beside the commits; the lock is taken only to make it."""
-        if identify(folder) and (past := open_history(folder, self._past)):
+        if History.identify(folder) and (past := History.open(folder, self._past)):
             self._past = past
             yield past
             return
@@ -282,7 +277,7 @@ class FolderStore:
                     if self._past:
                         self._past.is_in_use = False
                     if self._past and self._past.is_damaged:  # the next change finds a new history
-                        self._past = open_history(folder, self._past, create=True)
+                        self._past = History.open(folder, self._past, create=True)
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
 
@@ -347,7 +342,7 @@ class FolderStore:
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
         with self._reading() as past:
-            return (past or in_memory()).find(commit_id)
+            return (past or History.in_memory()).find(commit_id)
 
     def trail(self, path: str) -> Iterator[Commit]:
         """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
@@ -361,7 +356,7 @@ class FolderStore:
             NoSuchCommit: there is none left.
         """
         with self._reading() as past:
-            return (past or in_memory()).last_standing(except_by=except_by, events=events)
+            return (past or History.in_memory()).last_standing(except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
         """Give an older text by its version, or the beginning of it, also of when it had another name.
@@ -370,7 +365,7 @@ class FolderStore:
             VersionGone: retention passed, or it was erased, or it never was, or several begin like this.
         """
         with self._reading() as past:
-            return (past or in_memory()).find_version(path, version)
+            return (past or History.in_memory()).find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
         """The result of a function on the history, or `otherwise` without one, or while it cannot be read."""

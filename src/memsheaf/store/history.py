@@ -9,37 +9,19 @@ The files are the only truth about the present. A database that is damaged or no
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
-import sqlite3
-import stat
-import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
-from typing import Any
-from weakref import WeakSet
 
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
-from memsheaf.store.safe_dir import Folder
-from memsheaf.store.sqlite_file import (
-    SIDE_FILES,
-    connect,
-    copy_to_memory,
-    is_damage,
-    make_file,
-    migrate,
-    rename_damaged,
-    retry_while_busy,
-)
+from memsheaf.store.sqlite_file import SIDE_FILES, Database
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
-LOG = f"{DATABASE}-wal"
 FLUSHED = 2  # the state of commits that came with their files; that of others says nothing
 COMMITS_PER_QUERY = 20
 OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
@@ -61,7 +43,6 @@ CREATE TABLE catalogs (n INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE old_files (name TEXT PRIMARY KEY, size INTEGER NOT NULL, skipped INTEGER NOT NULL) STRICT;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT""",
 )
-_ERRORS = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS}
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 _STEP = "SELECT n, place, before, after FROM commits JOIN changes USING (n) WHERE id = ? AND path = ?"
@@ -89,70 +70,11 @@ _AUTHOR = (
 )
 
 
-class Damaged(Exception):
-    """What has the name of the history is damaged, or no history of ours."""
-
-
-_OPEN: WeakSet[History] = WeakSet()
-
-
-class History:
+class History(Database):
     """One connection to a history, for any thread. Whoever changes it holds the lock of the store."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self.identity: tuple[int, ...] = ()  # of the file, if it is one
-        self.is_damaged = False
-        self.is_in_use = False  # a change is half-way
-        self._lock = threading.RLock()
-        self._is_durable: bool | None = None
-        db.execute("PRAGMA trusted_schema = OFF")
-        _OPEN.add(self)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.identity = ()
-        self._db.close()
-
-    def __del__(self) -> None:
-        """Close the connection."""
-        self.close()
-
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Raises Busy, OSError."""
-        with self._lock:
-            try:
-                return retry_while_busy(lambda: self._db.execute(sql, values).fetchall())
-            except sqlite3.Error as error:
-                raise self._translated(error) from error
-
-    @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Change the history in one transaction, or in the one that this thread has begun. Raises Busy, OSError.
-
-        What is not `durable` may get lost with the power, but never a part of it.
-        """
-        with self._lock:
-            if self._db.in_transaction:
-                yield self._db
-                return
-            try:
-                if durable != self._is_durable:
-                    self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                    self._is_durable = durable
-                retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"))
-                yield self._db
-                retry_while_busy(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
-                raise self._translated(error) from error
-            finally:
-                if self._db.in_transaction:
-                    with suppress(sqlite3.Error):
-                        self._db.execute("ROLLBACK")
-
-    def _translated(self, error: sqlite3.Error) -> OSError:
-        self.is_damaged |= is_damage(error)
-        return _os_error(error)
+    name = DATABASE
+    migrations = MIGRATIONS
 
     # Commits
 
@@ -390,10 +312,6 @@ class History:
                 newer or (1 << 62,),
             ).rowcount
 
-    def empty_log(self) -> bool:
-        """Empty SQLite's log, which has what was deleted; return False while another process reads it."""
-        return not self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
-
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search for what was forgotten: why it may still be here, "" if it is not; and whose texts have pieces."""
 
@@ -409,18 +327,9 @@ class History:
             others = {path for (path,) in [*self.rows(sql, holding), *self.rows(telling)]}
             if None in others or self.rows(sql, json.dumps(list(versions))):
                 return "it has the text", others - {None}
-            if not others and has_piece(self._db.serialize()):
+            if not others and has_piece(self.serialize()):
                 return "it has the text", set()
             return ("" if self.empty_log() else "another process reads it, and its log cannot be emptied"), others
-
-    def find_damage(self) -> str:
-        """Return what is wrong with the database, "" if nothing is."""
-        try:
-            problem = str(self.rows("PRAGMA quick_check(1)")[0][0])
-        except OSError as error:
-            return str(error.strerror) if self.is_damaged else ""
-        self.is_damaged = problem != "ok"
-        return problem if self.is_damaged else ""
 
     # What is noted beside the commits
 
@@ -457,119 +366,3 @@ def decode_step(path: str, before: Version, after: Version, old: bytes | None, n
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _os_error(error: sqlite3.Error) -> OSError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return OSError(_ERRORS.get(code, errno.EIO), f"{DATABASE}: {error}")
-
-
-# Opening
-
-
-def _close_before_fork() -> None:
-    """Close the connections: a child that has one would take the locks of its parent for its own."""
-    for history in list(_OPEN):
-        if history.identity and not history.is_in_use:
-            history.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_before_fork)
-
-
-def in_memory() -> History:
-    """Return an empty history that nobody keeps."""
-    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    migrate(db, MIGRATIONS)
-    return History(db)
-
-
-def identify(folder: Folder) -> tuple[int, ...]:
-    """Tell the database in a folder, and its log, from others; () if there is none.
-
-    Raises:
-        PathRefused: it is a link, or no plain file.
-    """
-    try:
-        found = folder.stat(DATABASE)
-    except FileNotFoundError:
-        return ()
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(DATABASE, "it is not a plain file")
-    with suppress(FileNotFoundError):
-        return found.st_dev, found.st_ino, folder.stat(LOG).st_ino
-    return found.st_dev, found.st_ino, 0
-
-
-def open_history(folder: Folder, known: History | None, *, create: bool = False) -> History | None:
-    """Return the history in a folder: the known one if that is still it, or else it is opened; None without one.
-
-    To `create` it, and to set aside what is damaged or no history, the caller holds the lock.
-
-    Raises:
-        OSError, PathRefused, Busy.
-        Damaged: it cannot be used as it is.
-    """
-    identity = identify(folder)
-    if known and known.identity == identity and not known.is_damaged:
-        return known
-    is_suspect = known is not None and known.is_damaged
-    if known:
-        if known.identity[:2] == identity[:2]:  # its log was removed, and is open here still
-            with suppress(OSError):
-                known.rows("PRAGMA wal_checkpoint")
-        known.close()
-    if not identity:
-        if not create:
-            return None
-        make_file(folder, DATABASE)
-        folder.sync()
-    try:
-        return _open(folder, create=create, is_suspect=is_suspect)
-    except Damaged:
-        if not create:
-            raise
-    with suppress(Damaged):
-        return _open(folder, create=create, is_suspect=True)  # one read may fail that does not fail again
-    rename_damaged(folder, DATABASE)
-    return open_history(folder, None, create=True)
-
-
-def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
-    try:
-        db = connect(folder.name_for_others(DATABASE))
-        history = History(db)
-        try:
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version < len(MIGRATIONS) and create:
-                if not version:
-                    with suppress(sqlite3.OperationalError):
-                        db.execute("PRAGMA journal_mode = WAL")
-                migrate(db, MIGRATIONS)
-            schema = db.execute("SELECT type, sql FROM sqlite_schema").fetchall()
-        except BaseException:
-            history.close()
-            raise
-    except sqlite3.Error as error:
-        if is_damage(error):
-            raise Damaged(str(error)) from error
-        raise _os_error(error) from error
-    ours = {statement.strip() for script in MIGRATIONS for statement in script.split(";")}
-    is_ours = version > len(MIGRATIONS) or {sql for _, sql in schema if sql} == ours
-    history.identity = identify(folder)
-    problem = history.find_damage() if is_suspect else ""
-    if not is_ours or not {kind for kind, _ in schema} <= {"table", "index"}:
-        problem = "its tables are not those of a history"
-    if problem:
-        history.close()
-        raise Damaged(problem)
-    return history
-
-
-def read_only_copy(folder: Folder) -> History:
-    """Return a copy in memory of a history, also where nothing can be written. Raises OSError."""
-    memory = in_memory()
-    if not copy_to_memory(folder.name_for_others(DATABASE), memory._db):
-        raise OSError(errno.EIO, f"{DATABASE} cannot be read")
-    return memory
