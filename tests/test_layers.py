@@ -86,7 +86,7 @@ MAX_NODES = {
     "prompts": 61,
     "recall": 7_107,
     "state": 5_319,
-    "store": 24_595,
+    "store": 24_199,
     "web": 16_738,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

@@ -116,8 +116,6 @@ class FolderStore:
         self._private = private
         self._past: History | None = None
         self._copied: tuple[object, History] | None = None
-        self._complete: History | None = None  # has what is in the files of earlier versions
-        self._old_stamps: dict[str, Stamp | None] = {}  # of those to which an earlier version would write next
         self._unsettled = 0
         self._agree: Callable[[Transaction, Commit], None] | None = None
 
@@ -217,11 +215,7 @@ class FolderStore:
         self._copied = None
         self._past = past = History.open(folder, self._past, create=True)
         assert past
-        if self._complete is not past or any(stamp_at(folder, name) != was for name, was in self._old_stamps.items()):
-            old = OldFiles(folder)
-            old.take_in(past)
-            self._complete = past
-            self._old_stamps = {name: stamp_at(folder, name) for name in old.watched()}
+        OldFiles(folder).take_in(past)
         return past
 
     def _close_history(self) -> None:
@@ -518,7 +512,7 @@ class FolderStore:
                 raise NotFound(Ref(self.scope, path))
             transaction.drop_derived(CATALOG)
             usage.bring_together(transaction.past, without=names)
-            tombstones.take_away(transaction.past, names)
+            tombstones.remove(transaction.past, lambda stone: stone.path in names)
             lost.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
@@ -536,7 +530,7 @@ class FolderStore:
         with self.transaction() as transaction:
             past = transaction.past
             dropped = past.drop_texts(cutoff)
-            tombstones.prune(past, cutoff)
+            tombstones.remove(past, lambda stone: stone.why == tombstones.REMOVED and stone.at < cutoff)
             usage.bring_together(past)
             catalogs.trim(past)
             transaction.drop_derived()

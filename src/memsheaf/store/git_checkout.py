@@ -22,10 +22,7 @@ _WORKTREE = r"(?m)^\s*worktree\s*=\s*(.+?)\s*$"
 
 def head_of(checkout: str) -> str:
     """Which branch and commit a checkout is at; "" when that cannot be told, or git is at work there."""
-    git = os.path.join(checkout, ".git")
-    if os.path.isfile(git):
-        target = _read(checkout, ".git").partition("gitdir:")[2].strip()
-        git = os.path.join(checkout, target) if target else ""
+    git = _find_git(checkout)
     if not git or os.path.lexists(os.path.join(git, "index.lock")):
         return ""
     head = _read(git, "HEAD").strip()
@@ -86,6 +83,15 @@ def remove_empty(root: str) -> None:
             os.rmdir(folder)
 
 
+def _find_git(checkout: str) -> str:
+    """Return the folder of git that a checkout names; "" if it names none."""
+    git = os.path.join(checkout, ".git")
+    if not os.path.isfile(git):
+        return git
+    target = _read(checkout, ".git").partition("gitdir:")[2].strip()
+    return os.path.join(checkout, target) if target else ""
+
+
 def _device(path: str) -> int:
     return os.stat(path).st_dev
 
@@ -93,13 +99,12 @@ def _device(path: str) -> int:
 def _git_folder(checkout: str) -> str:
     """The folder in which git keeps what it knows of a checkout; "" for another user's, or one of no checkout."""
     git = os.path.join(checkout, ".git")
-    if foreign_owner(git) is not None:
+    if foreign_owner(git) is not None or os.path.islink(git):
         return ""
-    if os.path.isdir(git) and not os.path.islink(git):
+    if os.path.isdir(git):
         return git
-    target = _read(checkout, ".git").partition("gitdir:")[2].strip()
-    private = os.path.realpath(os.path.join(checkout, target)) if target else ""
-    named = re.search(_WORKTREE, _read(private, "config")) if private else None  # of a submodule
+    private = os.path.realpath(_find_git(checkout) or git)
+    named = re.search(_WORKTREE, _read(private, "config"))  # of a submodule
     back = os.path.dirname(_read(private, "gitdir").strip()) or (named[1] if named else "")
     known = bool(back) and os.path.realpath(os.path.join(private, back)) == os.path.realpath(checkout)
     return private if known else ""

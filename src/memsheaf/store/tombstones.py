@@ -7,7 +7,7 @@ for a memory that was forgotten its path. It outlives the text in the history, a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memsheaf.guard.paths import CATALOG
@@ -109,30 +109,21 @@ def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]
     return tuple(prints(words)), tuple(prints(numbers(words))), denials(words)
 
 
-def take_away(history: History, paths: Collection[str]) -> None:
-    """Remove the tombstones of these paths."""
-    _remove(history, lambda stone: stone.path in paths)
-
-
 def lift(history: History, texts: Iterable[tuple[str, bytes]]) -> None:
     """Remove the tombstones of texts that are there again."""
     if any(True for _ in read(history)):
         back = {of(path, data, "", "")[_WORDS:] for path, data in texts}
-        _remove(history, lambda stone: stone[_WORDS:] in back)
+        remove(history, lambda stone: stone[_WORDS:] in back)
 
 
 def lift_alike(history: History, facts: Iterable[Sequence[str]]) -> None:
     """Remove the tombstones of what says what these words say."""
     said = list(map(_saying, facts))
-    _remove(history, lambda stone: any(says(stone) for says in said))
+    remove(history, lambda stone: any(says(stone) for says in said))
 
 
-def prune(history: History, cutoff: str) -> None:
-    """Remove the tombstones of files removed by hand before `cutoff`; explicit refusals stay."""
-    _remove(history, lambda stone: stone.why == REMOVED and stone.at < cutoff)
-
-
-def _remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
+def remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
+    """Remove the tombstones that are not wanted."""
     if gone := [(_line(stone),) for stone in read(history) if is_unwanted(stone)]:
         with history.writing(durable=False) as db:
             db.executemany("DELETE FROM tombstones WHERE line = ?", gone)

@@ -14,7 +14,7 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
-from memsheaf.store.history import History
+from memsheaf.store.history import History, is_path
 from memsheaf.store.old_journal import OldFiles
 from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stage, stamp_at, walk
 
@@ -23,6 +23,13 @@ _SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
 MAX_PUBLISH_SECONDS = 3600  # in which a derived text is put in place
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
+
+
+_NAMES_BEFORE = """
+SELECT path FROM changes WHERE after = '' AND before = (
+  SELECT after FROM changes WHERE path = ?1 AND before = '' ORDER BY n LIMIT 1)
+AND NOT EXISTS (SELECT 1 FROM changes AS later WHERE later.path = changes.path AND later.n > changes.n)"""
+"""Paths that ended with the text that another began with."""
 
 
 class Transaction:
@@ -172,24 +179,11 @@ class Transaction:
         if self.past.rows(with_catalog, path, CATALOG) and self.present(CATALOG) is None:
             names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
         while waiting:
-            made = [step.after for step in self._steps(waiting.pop()) if step.before == ABSENT]
-            if not made:
-                continue
-            begun = made[-1]
-            rows = self.past.rows("SELECT DISTINCT path FROM changes WHERE before = ? AND after = ''", begun)
-            more = [
-                name
-                for (name,) in rows
-                if name not in names
-                and next((step.before for step in self._steps(name) if step.after == ABSENT), "") == begun
-                and self.present(name) is None
-            ]
-            names.update(more)
-            waiting += more
+            for (name,) in self.past.rows(_NAMES_BEFORE, waiting.pop()):
+                if name not in names and is_path(name) and self.present(name) is None:
+                    names.add(name)
+                    waiting.append(name)
         return names
-
-    def _steps(self, path: str) -> Iterator[Revision]:
-        return (step for commit in self.past.history(path) for step in commit.revisions)
 
     def recover(self, now: float) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it.
