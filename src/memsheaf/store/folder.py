@@ -49,7 +49,7 @@ from memsheaf.store import (
     tombstones,
     usage,
 )
-from memsheaf.store.atomic_replace import READ_LIMIT, Placing, read_patiently
+from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.history import (
     DATABASE,
@@ -262,8 +262,7 @@ class FolderStore:
                 try:
                     past = self._past_to_change(folder)
                     past.is_in_use = True
-                    placing = Placing(root, folder, self._patience, past)
-                    opened = Transaction(root, folder, past, self.boot, placing, self.scope, self.announce)
+                    opened = Transaction(root, folder, past, self.boot, self._patience, self.scope, self.announce)
                     opened.list_lost(only_marked=True)
                     opened.recover(self._clock())
                     yield opened

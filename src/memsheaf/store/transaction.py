@@ -32,7 +32,7 @@ AND NOT EXISTS (SELECT 1 FROM changes AS later WHERE later.path = changes.path A
 """Paths that ended with the text that another began with."""
 
 
-class Transaction:
+class Transaction(Placing):
     """An open root, its `.history` and its past, with the lock held by the caller."""
 
     def __init__(
@@ -41,15 +41,13 @@ class Transaction:
         history: Folder,
         past: History,
         boot: str,
-        placing: Placing,
+        patience: float = 0.05,
         scope: str = "",
         announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
-        self.root = root
-        self.history = history
+        super().__init__(root, history, patience, past)
         self.past = past
         self.boot = boot
-        self.placing = placing
         self.scope = scope
         self._announce = announce  # called with each commit right before it is decided
 
@@ -70,7 +68,7 @@ class Transaction:
         drafts = _drafts_of(commit)
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
-                self.placing.stage(revision, draft)
+                self.stage(revision, draft)
             if agree:
                 agree(self, commit)
             self.note(commit)
@@ -82,7 +80,7 @@ class Transaction:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 try:
-                    if met := self.placing.place(revision, draft):
+                    if met := self.place(revision, draft):
                         theirs[revision.path] = met
                 except PathRefused:  # a link was put in the way: that path is left alone
                     theirs[revision.path] = []
@@ -208,7 +206,7 @@ class Transaction:
                 self.settle()
         for name in names:
             if name in drafts or (name.startswith("derived-") and self._is_older(name, now - MAX_PUBLISH_SECONDS)):
-                self.placing.discard(name)
+                self.discard(name)
 
     def _is_older(self, name: str, moment: float) -> bool:
         with suppress(OSError):
@@ -264,10 +262,6 @@ class Transaction:
                 with suppress(FileNotFoundError):
                     self.history.unlink(name)
 
-    def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none. Raises as `Placing.present`."""
-        return self.placing.present(path)
-
     def _redo(self, commits: list[Commit], *, rebooted: bool) -> list[Revision]:
         """Bring each path to its last version, unless it holds a foreign text; gives concurrent edits."""
         met: list[Revision] = []
@@ -295,9 +289,9 @@ class Transaction:
             if version_of(self.present(revision.path)) == revision.after:
                 return []
         draft = draft_name()
-        self.placing.stage(revision, draft)
+        self.stage(revision, draft)
         try:
-            return self.placing.place(revision, draft)
+            return self.place(revision, draft)
         except PathRefused:
             return []  # a link: not ours to replace
         finally:
@@ -305,7 +299,7 @@ class Transaction:
 
     def _discard(self, drafts: list[str]) -> None:
         for draft in drafts:
-            self.placing.discard(draft)
+            self.discard(draft)
 
     def _answer(self, commit: Commit, theirs: Mapping[str, list[Revision]], why: str) -> None:
         """Take a commit back, as a commit: what others saved is in place; the rest returns to what it was."""
