@@ -13,25 +13,23 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from glob import escape, glob
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from shutil import rmtree
 from typing import Any
-from urllib.parse import quote
 
 from memsheaf.errors import Busy, PathRefused, StoreFailed
 from memsheaf.scope import parse_json
 from memsheaf.state.old_files import OldFile, find_pending, find_reader, take_in
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, read_file, replace
 from memsheaf.store.sqlite_file import (
-    DAMAGED_MARK,
     LOCK_SECONDS,
     SIDE_FILES,
     Damaged,
     Database,
     DatabaseFailed,
     Outdated,
+    find_set_aside,
     is_in_hook,
 )
 
@@ -161,16 +159,18 @@ def _database_at(directory: str) -> _Shared:
 def check(directory: str) -> Iterator[tuple[str, str, str]]:
     """Yield a path, a problem and an advice for what is damaged or was."""
     path = os.path.join(directory, DATABASE)
-    if os.path.lexists(path):
+    with suppress(FileNotFoundError), Folder.open(directory) as folder:
         try:
-            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as db:
-                problem = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-        except sqlite3.DatabaseError as error:
+            known = _StateDatabase.open(folder, None)
+            problem = known.find_damage() if known else ""
+        except Outdated:
+            problem = ""
+        except (Damaged, OSError) as error:
             problem = str(error)
-        if problem != "ok":
+        if problem:
             yield path, f"it is damaged: {problem}", "the memories are not affected; the next change sets it aside"
-    for damaged in glob(f"{escape(path)}{DAMAGED_MARK}*"):
-        if not damaged.endswith(SIDE_FILES):
+        for name in find_set_aside(folder):
+            damaged = os.path.join(directory, name)
             advice = f"`sqlite3 {damaged} .recover` shows what can be recovered; then remove it"
             yield damaged, "the state was damaged, and begun again: inbox, review queue, spending, trust", advice
 

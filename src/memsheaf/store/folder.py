@@ -68,7 +68,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import DAMAGED_MARK, SIDE_FILES, Damaged
+from memsheaf.store.sqlite_file import Damaged, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -234,9 +234,7 @@ class FolderStore:
             for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
                 found.append((name, f"{skipped} lines of it could not be read"))
             with self._open_history() as folder:
-                for name in sorted(folder.names()):
-                    if DAMAGED_MARK in name and not name.endswith(SIDE_FILES):
-                        found.append((name, "the history was damaged, and begun again"))
+                found += [(name, "the history was damaged, and begun again") for name in find_set_aside(folder)]
         return found
 
     @contextmanager
@@ -264,7 +262,7 @@ class FolderStore:
                     past.is_in_use = True
                     opened = Transaction(root, folder, past, self.boot, self._patience, self.scope, self.announce)
                     opened.list_lost(only_marked=True)
-                    opened.recover(self._clock())
+                    opened.recover()
                     yield opened
                 finally:
                     if self._past:
@@ -477,16 +475,15 @@ class FolderStore:
         self.adopt(None, bury=False)  # from here on the history has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
         with self._reading() as past:
-            found = {path: past.text(version) for path, version in wanted.items()} if past else {}
-        texts = {path: text for path, text in found.items() if text is not None}
-        changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
+            texts = {path: past.text(version) for path, version in wanted.items()} if past else {}
+        changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items()) if text is not None]
         restored: list[str] = []
         for group in (changes, *([change] for change in changes)):
             if len(restored) < len(changes):
                 with suppress(Changed, PathRefused):  # somebody was faster, or put a link there
                     commit = self.commit(group, by=by, why="restore what went with its folder")
                     restored += [step.path for step in commit.revisions]
-        self.drop_lost(wanted.keys() - texts.keys())
+        self.drop_lost([path for path, text in texts.items() if text is None])
         return restored
 
     def drop_lost(self, paths: Collection[str]) -> None:
@@ -618,10 +615,9 @@ class FolderStore:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
         return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
 
-    def uses_noted(self) -> tuple[dict[str, str], str]:
-        """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
-        nothing: dict[str, str] = {}
-        return self.ask_history(usage.noted, (nothing, ""))
+    def uses_noted(self) -> dict[str, str]:
+        """Return the last day on which each text was of use; nothing is changed."""
+        return self.ask_history(usage.noted, {})
 
     def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:
         """Note that texts are not to be learned again: memories at their paths, or what never was one, at ""."""

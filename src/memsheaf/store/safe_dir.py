@@ -117,10 +117,6 @@ class Folder:
         """Look at a name without following it."""
         return os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
 
-    def stat_self(self) -> os.stat_result:
-        """Look at this directory."""
-        return os.stat(self.path if self._fd is None else self._fd)
-
     def rename(self, name: str, to: Folder, new: str) -> None:
         """Move a file of this directory over a name of another, in one step."""
         os.replace(self._name(name), to._name(new), src_dir_fd=self._fd, dst_dir_fd=to._fd)
@@ -271,7 +267,7 @@ def stamp_at(root: Folder, path: str) -> Stamp | None:
     """The stamp of a file or folder now, None when it is not there."""
     try:
         if "/" not in path:  # most of them
-            return stamp_of(root.stat(path) if path else root.stat_self())
+            return stamp_of(root.stat(path or "."))
         with walk(root, path.rstrip("/")) as (folder, name):
             return stamp_of(folder.stat(name))
     except (OSError, PathRefused):

@@ -316,6 +316,11 @@ def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> R
                 raise Busy(f"another process has been writing for more than {wait:g} seconds") from None
 
 
+def find_set_aside(folder: Folder) -> list[str]:
+    """Return the names of damaged databases that were set aside."""
+    return sorted(name for name in folder.names() if DAMAGED_MARK in name and not name.endswith(SIDE_FILES))
+
+
 def rename_damaged(folder: Folder, name: str) -> None:
     """Give a database and its log a name that says that it is damaged. Raises OSError."""
     new = f"{name}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"

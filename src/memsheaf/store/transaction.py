@@ -21,7 +21,6 @@ from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file,
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
-MAX_PUBLISH_SECONDS = 3600  # in which a derived text is put in place
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
@@ -183,14 +182,13 @@ class Transaction(Placing):
                     waiting.append(name)
         return names
 
-    def recover(self, now: float) -> None:
+    def recover(self) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it.
 
         The drafts of a commit are gone when all its texts are in place. Those of no commit had a writer who died
         before it decided. After a reboot a draft says nothing, as it was not flushed.
         """
-        names = self.history.names()
-        drafts = {name for name in names if name.startswith("draft-")}
+        drafts = {name for name in self.history.names() if name.startswith("draft-")}
         rebooted = self.past.is_suspect(self.boot)
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
@@ -204,14 +202,7 @@ class Transaction(Placing):
                 self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
             if rebooted:
                 self.settle()
-        for name in names:
-            if name in drafts or (name.startswith("derived-") and self._is_older(name, now - MAX_PUBLISH_SECONDS)):
-                self.discard(name)
-
-    def _is_older(self, name: str, moment: float) -> bool:
-        with suppress(OSError):
-            return self.history.stat(name).st_mtime < moment
-        return False
+            self._discard(drafts)
 
     def _rescued(self, commit: Commit) -> list[Revision]:
         """Put back what a person had saved and a commit displaced, when its process died before it could look."""
@@ -283,8 +274,8 @@ class Transaction(Placing):
 
     def _apply(self, revision: Revision) -> list[Revision]:
         """Bring a file from one version to another, provided it is at the first by then; give what was met."""
-        if revision.before == revision.after or (revision.new is None and revision.after != ABSENT):
-            return []  # there already; or past retention, when what is there is all there is
+        if revision.new is None and revision.after != ABSENT:
+            return []  # past retention, when what is there is all there is
         with suppress(MemsheafError):
             if version_of(self.present(revision.path)) == revision.after:
                 return []
@@ -297,7 +288,7 @@ class Transaction(Placing):
         finally:
             self._discard([draft])
 
-    def _discard(self, drafts: list[str]) -> None:
+    def _discard(self, drafts: Iterable[str]) -> None:
         for draft in drafts:
             self.discard(draft)
 

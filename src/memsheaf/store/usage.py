@@ -49,10 +49,9 @@ def take(history: History, start: int, take_all: bool) -> Uses:
     return Uses(dict(history.rows(sql, start, end)), end, last > end)
 
 
-def noted(history: History) -> tuple[dict[str, str], str]:
-    """The last day of each path, whether a catalog was written with it or not; and the first day of all."""
-    days = dict(history.rows("SELECT path, max(day) FROM uses WHERE path <> '' GROUP BY path"))
-    return days, history.rows("SELECT ifnull(min(day), '') FROM uses WHERE path <> ''")[0][0]
+def noted(history: History) -> dict[str, str]:
+    """Return the last day of each path, whether a catalog was written with it or not."""
+    return dict(history.rows("SELECT path, max(day) FROM uses WHERE path <> '' GROUP BY path"))
 
 
 def bring_together(history: History, *, without: Collection[str] = ()) -> None:
