@@ -176,7 +176,7 @@ def check(directory: str) -> Iterator[tuple[str, str, str]]:
 
 
 class State:
-    """What is kept about one root: rows in `state.db`, and a folder of files.
+    """The state of one root: rows in `state.db`, and a folder of files.
 
     Nothing is created before something is written. What cannot be read is nothing, never an error: a state that was
     lost or damaged is begun again.
@@ -187,12 +187,12 @@ class State:
 
     @classmethod
     def of(cls, root: str, state: str) -> State:
-        """The state of a root, in the state directory."""
+        """Return the state of a root, in the state directory."""
         name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:_NAME]
         return cls(os.path.join(state, name))
 
     def beside(self) -> list[State]:
-        """The states of all roots that are kept in the same directory, this one among them."""
+        """Return the states of all roots that are kept in the same directory, this one among them."""
         directory = os.path.dirname(self.folder)
         names = {name for table in TABLES_BY_FOLDER for (name,) in self.query(f"SELECT DISTINCT folder FROM {table}")}
         with suppress(OSError), os.scandir(directory) as entries:
@@ -309,7 +309,7 @@ class State:
         return _database_at(os.path.dirname(self.folder))
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, None when it is not there or cannot be read."""
+        """Return the bytes of a file, None if it is not there or cannot be read."""
         try:
             with Folder.open(self.folder) as folder:
                 return read_file(folder, name, LIMIT)
@@ -332,7 +332,7 @@ class State:
         return size + len(data)
 
     def lines(self, name: str) -> Iterator[object]:
-        """What was added to a file, oldest first; lines that cannot be understood are left out."""
+        """Yield the values that were added to a file, oldest first; lines that cannot be understood are left out."""
         for line in (self.read(name) or b"").split(b"\n"):
             with suppress(ValueError, RecursionError):
                 yield json.loads(line)
@@ -347,7 +347,7 @@ class State:
             folder.unlink(name)
 
     def names(self, *, drafts: bool = False) -> list[str]:
-        """The files that are there, in the order of their names, without locks, and with drafts if asked for."""
+        """Return the files that are there, sorted, without locks, and with drafts if asked for."""
         try:
             with Folder.open(self.folder) as folder:
                 found = sorted(entry.name for entry in folder.scan() if not entry.is_dir(follow_symlinks=False))

@@ -41,7 +41,7 @@ class Document(NamedTuple):
 
     @property
     def version(self) -> Version:
-        """Which text this is; pass it as `expect` to change just this one."""
+        """The name of this text; pass it as `expect` to change just this one."""
         return version_of(self.data)
 
     @property
@@ -59,7 +59,7 @@ class ScanEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What shall be at `path` (None: nothing), provided that `expect` is there now; with `moves`, at that path."""
+    """A text for `path` (None: no file), provided that `expect` is there now; with `moves`, at that path."""
 
     path: str
     data: bytes | None
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class Revision(NamedTuple):
-    """What one commit did to one path. A text is None when absent, past retention, or erased."""
+    """A step of one commit at one path. A text is None when absent, past retention, or erased."""
 
     path: str
     before: Version
@@ -109,7 +109,7 @@ class Commit(NamedTuple):
 
 
 class CommitStep(NamedTuple):
-    """What a commit did to one path; `has_text` is False past retention."""
+    """A step of a commit at one path; `has_text` is False past retention."""
 
     path: str
     before: Version
@@ -134,7 +134,7 @@ class CommitSummary(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
+    """The names and texts that an erasure removed; with the texts the caller can prove them gone."""
 
     path: str
     names: tuple[str, ...]

@@ -35,7 +35,7 @@ class Placing:
         self.patience = patience
 
     def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none; a catalog that we published counts as none.
+        """Return the text at `path` now, None if there is none; a catalog that we published counts as none.
 
         Raises:
             PathRefused: a step of it is a link, or it is not a plain file.
@@ -148,7 +148,7 @@ class Placing:
         return met
 
     def _mode(self, revision: Revision) -> int:
-        """What the file there allows, for the text that takes its place."""
+        """Return the mode of the file there, for the text that takes its place."""
         if revision.before == ABSENT:
             return 0o600
         try:
@@ -173,7 +173,7 @@ def read_patiently(folder: Folder, name: str, path: str, patience: float) -> byt
 
 
 def _met(revision: Revision, found: bytes) -> list[Revision]:
-    """The step from our text to another's, if the text we met is not the one we had checked."""
+    """Return the step from our text to another's, if the text we met is not the one we had checked."""
     if version_of(found) == revision.before:
         return []
     return [Revision(revision.path, revision.after, version_of(found), revision.new, found)]

@@ -309,7 +309,7 @@ class FolderStore:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
-        """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
+        """Return the stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
         try:
             root = self._open_root()
         except FileNotFoundError:
@@ -326,12 +326,12 @@ class FolderStore:
         return []
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
-        """What happened, newest first; with `path`, to that text only."""
+        """Yield the commits, newest first; with `path`, those of that text with that one step."""
         with self._reading() as past:
             yield from past.history(path) if past else ()
 
     def find(self, commit_id: str) -> Commit:
-        """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
+        """Return the commit whose id begins like this. Raises NoSuchCommit if none or several do."""
         with self._reading() as past:
             return (past or History.in_memory()).find(commit_id)
 
@@ -359,13 +359,13 @@ class FolderStore:
             return (past or History.in_memory()).find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
-        """The result of a function on the history, or `otherwise` without one, or while it cannot be read."""
+        """Return the result of a function on the history, or `otherwise` without one, or while it cannot be read."""
         with suppress(StoreFailed, Busy), self._reading() as past:
             return ask(past) if past else otherwise
         return otherwise
 
     def last_id(self) -> str:
-        """The id of the last commit, "" when there is none."""
+        """Return the id of the last commit, "" if there is none."""
         return self.ask_history(History.last_id, "")
 
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
@@ -522,7 +522,7 @@ class FolderStore:
         return self._drop_retired(self._clock())
 
     def _drop_retired(self, until: float) -> int:
-        cutoff = self._cutoff(until)
+        cutoff = utc_time(until - self._retention_days * 86_400, milliseconds=True)
         with self.transaction() as transaction:
             past = transaction.past
             dropped = past.drop_texts(cutoff)
@@ -544,7 +544,7 @@ class FolderStore:
         return count
 
     def buried_all(self) -> list[tombstones.Tombstone]:
-        """What is not to be learned again, oldest first."""
+        """Return the tombstones, oldest first."""
         return self.ask_history(lambda past: list(tombstones.read(past)), [])
 
     def publish(self, name: str, data: bytes, *, sure: bool = False) -> Stamp | None:
@@ -598,7 +598,7 @@ class FolderStore:
             catalogs.record(past, data)
 
     def is_published(self, name: str) -> bool:
-        """Whether a derived text is there, and is ours."""
+        """Return True if a derived text is there, and is ours."""
         data = self.published(name)
         return data is not None and self.ask_history(lambda past: catalogs.is_ours(past, data), False)
 
@@ -612,7 +612,7 @@ class FolderStore:
             usage.add(past, [(day, path) for path in paths])
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
-        """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
+        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now."""
         return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
 
     def uses_noted(self) -> dict[str, str]:
@@ -634,15 +634,15 @@ class FolderStore:
                 tombstones.lift_alike(transaction.past, wanted)
 
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
-        """The tombstone of a text with the same words; None without one."""
+        """Return the tombstone of a text with the same words, or None."""
         return self.ask_history(lambda past: tombstones.match(tombstones.read(past), words), None)
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
-        """Whether something of these words, or at this path, was removed before anybody vouched for it."""
+        """Return True if something of these words, or at this path, was removed before anybody vouched for it."""
         return self.ask_history(lambda past: tombstones.doubted(past, words, path), False)
 
     def _ask_folder(self, ask: Callable[[Folder], T], otherwise: T) -> T:
-        """The result of a function on the folder of the history, without the lock; `otherwise` without one."""
+        """Return the result of a function on the folder of the history, without the lock; `otherwise` without one."""
         with suppress(OSError, PathRefused), self._open_history() as history:
             return ask(history)
         return otherwise
@@ -675,9 +675,6 @@ class FolderStore:
                     # a clock that runs ahead for once tells no more than a day more than the last time
                     self._drop_retired(min(now, last + 86400))
         self._close_history()
-
-    def _cutoff(self, now: float) -> str:
-        return utc_time(now - self._retention_days * 86400, milliseconds=True)
 
     def _now(self) -> str:
         return utc_time(self._clock(), milliseconds=True)
@@ -753,6 +750,6 @@ def _name_problem(path: str) -> str:
 
 
 def failure(error: OSError, root: str) -> str:
-    """Why a store could not be changed."""
+    """Return a message that a store could not be changed, with the reason."""
     reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
     return f"the store {root!r} could not be changed: {reason or error.strerror or error}"

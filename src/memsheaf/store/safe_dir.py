@@ -164,11 +164,11 @@ class Folder:
             yield from entries
 
     def names(self) -> list[str]:
-        """The names of this directory, in no order."""
+        """Return the names of this directory, in no order."""
         return os.listdir(self._rewound())
 
     def _rewound(self) -> str | int:
-        """What to list, from its beginning: a listing moves the handle, and one that failed leaves it there."""
+        """Return the handle at its beginning: a listing moves it, and one that failed leaves it there."""
         if self._fd is None:
             return self.path
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -264,7 +264,7 @@ def walk(root: Folder, path: str, *, create: bool = False) -> Iterator[tuple[Fol
 
 
 def stamp_at(root: Folder, path: str) -> Stamp | None:
-    """The stamp of a file or folder now, None when it is not there."""
+    """Return the stamp of a file or folder now, None if it is not there."""
     try:
         if "/" not in path:  # most of them
             return stamp_of(root.stat(path or "."))
@@ -275,7 +275,7 @@ def stamp_at(root: Folder, path: str) -> Stamp | None:
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp in what the system says of a file."""
+    """Return the stamp in what the system says of a file."""
     modified, changed = found.st_mtime_ns, found.st_ctime_ns
     if modified > _LATEST or changed > _LATEST:  # no database keeps more than 63 bits, and no honest clock needs them
         modified, changed = min(modified, _LATEST), min(changed, _LATEST)
@@ -291,11 +291,6 @@ def flush(fd: int) -> None:
     os.fsync(fd)
 
 
-def flush_data(fd: int) -> None:
-    """As `flush`, for the content and what is needed to reach it, but not the times of the file."""
-    os.fdatasync(fd) if sys.platform == "linux" else flush(fd)
-
-
 def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Write a new file under an unused name."""
     fd = folder.open_file(name, CREATE, mode)
@@ -304,7 +299,7 @@ def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable:
         if mode != 0o600 and hasattr(os, "fchmod"):
             os.fchmod(fd, mode)  # the umask must not narrow what the replaced file allowed
         if durable:
-            flush_data(fd)
+            flush(fd)
     except BaseException:
         with suppress(OSError):
             folder.unlink(name)
@@ -313,18 +308,13 @@ def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable:
         os.close(fd)
 
 
-def draft_name() -> str:
-    """A name no two writers share."""
-    return f"draft-{os.urandom(8).hex()}"
-
-
 def append(folder: Folder, name: str, data: bytes, *, durable: bool = False) -> int:
     """Append to a file, in one write, and give the size that it had."""
     fd, found = folder.open_stat(name, APPEND | os.O_CREAT)
     try:
         write_all(fd, data)
         if durable:
-            flush_data(fd)
+            flush(fd)
     finally:
         os.close(fd)
     return found.st_size

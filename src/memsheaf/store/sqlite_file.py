@@ -31,7 +31,7 @@ _UNSHARED_CODES = (
     sqlite3.SQLITE_IOERR_SHMMAP,
     sqlite3.SQLITE_IOERR_SHMOPEN,
 )
-"""What SQLite says where a log needs memory that processes share, and there is none."""
+"""Errors of SQLite where a log needs memory that processes share, and there is none."""
 
 _SEQUENCES = "CREATE TABLE sqlite_sequence(name,seq)"  # where SQLite keeps the last number of AUTOINCREMENT
 _ERRORS = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS}
@@ -60,7 +60,7 @@ class DatabaseFailed(OSError):
 
 
 class Damaged(Exception):
-    """What has the name of a database is damaged, or is none of ours."""
+    """The file is damaged, or no database of ours."""
 
 
 class Outdated(Damaged):

@@ -36,7 +36,7 @@ _PATH, _WORDS = 2, 3  # where they begin in a tombstone
 
 
 def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
-    """The tombstone of a memory, or of a text that was never one, whose path is then ""."""
+    """Return the tombstone of a memory, or of a text that was never one, whose path is then ""."""
     return Tombstone(at, why, path, *_marks(fact(parse(path, data))))
 
 
@@ -71,7 +71,7 @@ def read(history: History) -> Iterator[Tombstone]:
 
 
 def from_lines(data: bytes) -> Iterator[Tombstone]:
-    """The tombstones that are written in these lines; one that cannot be understood is left out."""
+    """Yield the tombstones that are written in these lines; one that cannot be understood is left out."""
     for line in filter(None, data.split(b"\n")):
         try:
             found = json.loads(line)
@@ -88,7 +88,7 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
-    """The newest tombstone of something that says what these words say."""
+    """Return the newest tombstone of something that says what these words say."""
     return next(filter(_saying(words), reversed(list(stones))), None)
 
 
@@ -105,7 +105,7 @@ def _saying(words: Sequence[str]) -> Callable[[Tombstone], bool]:
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """What words are known again by: all of them, the numbers among them, and how much they deny."""
+    """Return what words are known again by: all of them, the numbers among them, and how much they deny."""
     return tuple(prints(words)), tuple(prints(numbers(words))), denials(words)
 
 

@@ -16,7 +16,7 @@ from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, 
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.history import History, is_path
 from memsheaf.store.old_journal import OldFiles
-from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stage, stamp_at, walk
+from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, stage, stamp_at, walk
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
@@ -115,7 +115,7 @@ class Transaction(Placing):
         self.past.mark_flushed()
 
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
-        """The steps that others made: from where the history left each path to what is there now.
+        """Yield the steps that others made: from where the history left each path to what is there now.
 
         With None, those that removed what the history knows. The history is asked, not the caller: whoever lost track
         can do no harm.
@@ -168,7 +168,7 @@ class Transaction(Placing):
         return names, texts
 
     def _former_names(self, path: str) -> set[str]:
-        """The names a text has had: its own, and removed ones that ended with the text another began with."""
+        """Return the names that a text has had: its own, and removed ones that ended as another began."""
         names, waiting = {path}, [path]
         with_catalog = (
             "SELECT 1 FROM changes JOIN changes AS others USING (n) WHERE changes.path = ? AND others.path = ?"
@@ -279,7 +279,7 @@ class Transaction(Placing):
         with suppress(MemsheafError):
             if version_of(self.present(revision.path)) == revision.after:
                 return []
-        draft = draft_name()
+        draft = f"draft-{os.urandom(8).hex()}"
         self.stage(revision, draft)
         try:
             return self.place(revision, draft)
@@ -314,7 +314,7 @@ class Transaction(Placing):
             self.note_outside((step,), commit.at, _SAVED_MEANWHILE)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
-        """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
+        """Take back what was done when the disk failed half-way, or say that the next writer will complete it."""
         try:
             theirs: dict[str, list[Revision]] = {}
             for step in self._rescued(commit):
@@ -344,7 +344,7 @@ def _drafts_of(commit: Commit) -> list[str]:
 
 
 def _is_torn(present: bytes | None, whole: bytes) -> bool:
-    """Whether a file looks as a power cut leaves one: missing, empty, or with pages that never arrived.
+    """Return True for a file as a power cut leaves one: missing, empty, or with pages that never arrived.
 
     >>> _is_torn(b"", b"text"), _is_torn(bytes(4096), b"x" * 5000), _is_torn(b"edited", b"text")
     (True, True, False)
