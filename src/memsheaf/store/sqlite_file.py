@@ -272,8 +272,10 @@ _OPEN: WeakSet[Database] = WeakSet()
 def _close_before_fork() -> None:
     """Close the connections: a child that has one would take the locks of its parent for its own."""
     for database in list(_OPEN):
-        if database.identity and not database.is_in_use and not database.is_changing:
-            database.close()
+        if database.identity and not database.is_in_use and database._lock.acquire(timeout=BUSY_SECONDS):
+            if not database.is_changing:
+                database.close()
+            database._lock.release()
 
 
 if hasattr(os, "register_at_fork"):
