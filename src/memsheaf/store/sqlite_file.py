@@ -95,7 +95,7 @@ def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> R
         try:
             return run()
         except sqlite3.OperationalError as error:
-            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY:
+            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) != sqlite3.SQLITE_BUSY:
                 raise
             if time.monotonic() > ends:
                 raise Busy(f"another process has been writing for more than {wait:g} seconds") from None
@@ -103,10 +103,16 @@ def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> R
 
 def copy_to_memory(path: str, memory: sqlite3.Connection) -> bool:
     """Copy a database, also where nothing can be written; return False if it cannot be read."""
+    ends = time.monotonic() + LOCK_SECONDS
+
+    def stop_if_late(*_: int) -> None:
+        if time.monotonic() > ends:  # SQLite would try for ever while another process holds the file
+            raise sqlite3.OperationalError("database is locked")
+
     for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
         uri = f"file:{quote(path)}?{options}"
         with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
-            source.backup(memory)
+            source.backup(memory, progress=stop_if_late)
             return True
     return False
 
@@ -127,6 +133,8 @@ def make_file(folder: Folder, name: str) -> None:
 def rename_damaged(folder: Folder, name: str) -> None:
     """Give a database and its log a name that says that it is damaged. Raises OSError."""
     new = f"{name}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    while new in folder.names():  # set aside in the same second
+        new += "+"
     for suffix in (*SIDE_FILES, ""):
         with suppress(FileNotFoundError):
             folder.rename(name + suffix, folder, new + suffix)
@@ -143,10 +151,14 @@ def connect(path: str) -> sqlite3.Connection:
             raise
         # no memory can be shared here: alone on the file, SQLite needs none to read the log
         db = _open_connection(path)
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("PRAGMA journal_mode = TRUNCATE")
-        db.execute("PRAGMA locking_mode = NORMAL")
-        retry_while_busy(lambda: _user_version(db))
+        try:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("PRAGMA journal_mode = TRUNCATE")
+            db.execute("PRAGMA locking_mode = NORMAL")
+            retry_while_busy(lambda: _user_version(db))
+        except BaseException:
+            db.close()  # it may hold the file
+            raise
     return db
 
 
