@@ -95,7 +95,7 @@ class Transaction:
     def finish(self, *commits: Commit) -> None:
         """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
         self._placed += [commit.id for commit in commits]
-        with suppress(OSError):
+        with suppress(OSError, PathRefused):
             write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(self._placed).encode())
             self.past.placed = self._placed
 
