@@ -19,7 +19,6 @@ from memsheaf.store.history import (
     DATABASE_FILES,
     Damaged,
     History,
-    identify,
     in_memory,
     open_history,
     read_only_copy,
@@ -159,7 +158,7 @@ class StoreAccess:
             if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
             copy = partial(read_only_copy, folder) if self._past else in_memory
-        except Damaged:
+        except (Damaged, PathRefused):
             self._past, copy = None, in_memory
         except OSError:
             self._past, copy = None, partial(read_only_copy, folder)
@@ -207,7 +206,10 @@ class StoreAccess:
     @contextmanager
     def noting(self, folder: Folder) -> Iterator[History]:
         """The history, to note something beside the commits; the lock is taken only to make it."""
-        if identify(folder) and (past := open_history(folder, self._past)):
+        past = None
+        with suppress(Damaged):  # to set it aside, the lock is needed
+            past = open_history(folder, self._past)
+        if past:
             self._past = past
             yield past
             return

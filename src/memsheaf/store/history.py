@@ -17,7 +17,7 @@ import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any
@@ -26,7 +26,7 @@ from weakref import WeakSet
 from memsheaf.errors import NoSuchCommit, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import Commit, Revision, Version, version_of
-from memsheaf.store.safe_dir import Folder
+from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.sqlite_file import (
     SIDE_FILES,
     connect,
@@ -40,7 +40,8 @@ from memsheaf.store.sqlite_file import (
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
-LOG = f"{DATABASE}-wal"
+LOG, JOURNAL = f"{DATABASE}-wal", f"{DATABASE}-journal"
+SUPER_JOURNAL_MARK = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal that names another file
 DECIDED, PLACED, FLUSHED = 0, 1, 2
 COMMITS_PER_QUERY = 20
 MIGRATIONS = (
@@ -113,6 +114,9 @@ class History:
             try:
                 return retry_while_busy(lambda: self._db.execute(sql, values).fetchall())
             except sqlite3.Error as error:
+                if not hasattr(error, "sqlite_errorcode") and self._db.text_factory is str:
+                    self._db.text_factory = _decode_damaged  # a text is not UTF-8, which hides no other
+                    return self.rows(sql, *values)
                 raise self._translated(error) from error
 
     @contextmanager
@@ -197,12 +201,12 @@ class History:
             rows = self.rows(_ALL_HEADS)
         else:
             rows = [row for path in paths for row in self.rows(f"SELECT ?1, {_HEAD.format('?1')}", path)]
-        return {path: version for path, version in rows if version and is_path(path)}
+        return {path: version for path, version in rows if version and is_version(version) and is_path(path)}
 
     def text(self, version: Version) -> bytes | None:
         """Return the text of a version, None if it is not there any more."""
         rows = self.rows("SELECT data FROM texts WHERE version = ?", version)
-        return rows[0][0] if rows and version_of(rows[0][0]) == version else None
+        return rows[0][0] if rows and _has_version(rows[0][0], version) else None
 
     def history(self, path: str | None = None, /) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
@@ -212,7 +216,7 @@ class History:
         chosen += f" ORDER BY n DESC LIMIT {COMMITS_PER_QUERY}"
         values = [1 << 62] if path is None else [1 << 62, path]
         while page := self._select(chosen, *values, of_path=of_path):
-            yield from (commit for _, commit in page)
+            yield from (commit for _, commit in page if commit.revisions or path is None)
             values[0] = page[-1][0]
 
     def find(self, commit_id: str, /) -> Commit:
@@ -236,7 +240,8 @@ class History:
         sql = _COMMITS.format(of_path=of_path, chosen=chosen, order=order)
         found = []
         for head, rows in groupby(self.rows(sql, *values), key=lambda row: row[:6]):
-            n, id, at, by, why, undoes = head
+            n, *words = head
+            id, at, by, why, undoes = map(str, words)
             # a change that bit rot reached, or that somebody forged, is not ours to tell
             steps = tuple(step for row in rows if (step := decode_step(*row[6:])))
             found.append((n, Commit(id, at, by, why, steps, undoes)))
@@ -261,7 +266,9 @@ class History:
                 found.update(db.execute("SELECT n, place, before, after FROM changes WHERE path = ?", (name,)))
             for step in steps:
                 found.update(db.execute(_STEP, step))
-            versions = json.dumps(sorted({version for row in found for version in row[2:] if version}))
+            versions = json.dumps(
+                sorted({version for row in found for version in row[2:] if version and is_version(version)})
+            )
             texts: dict[Version, bytes] = dict.fromkeys(json.loads(versions), b"")
             texts.update(db.execute(f"SELECT version, data FROM texts WHERE version IN {_GIVEN}", (versions,)))
             db.executemany("DELETE FROM changes WHERE n = ? AND place = ?", [row[:2] for row in found])
@@ -297,15 +304,18 @@ class History:
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search for what was forgotten: why it may still be here, "" if it is not; and whose texts have pieces."""
 
-        def has_piece(text: str | bytes) -> bool:
-            data = text.encode() if isinstance(text, str) else text
+        def has_piece(data: bytes) -> bool:
             return any(piece in data for piece in pieces)
 
         with self._lock:
             self._db.create_function("has_piece", 1, has_piece)
-            holding = json.dumps([row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(data)")])
+            holding = json.dumps(
+                [row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(CAST(data AS BLOB))")]
+            )
             sql = f"SELECT DISTINCT path FROM changes WHERE before IN {_GIVEN} OR after IN {_GIVEN}"
-            telling = "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(why)"
+            telling = (
+                "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(CAST(why AS BLOB))"
+            )
             others = {path for (path,) in [*self.rows(sql, holding), *self.rows(telling)]}
             if None in others or self.rows(sql, json.dumps(list(versions))):
                 return "it has the text", others - {None}
@@ -349,14 +359,27 @@ def is_commit_id(name: str) -> bool:
 
 def decode_step(path: str, before: Version, after: Version, old: bytes | None, new: bytes | None) -> Revision | None:
     """Return what was stored of a change, without texts that bit rot reached; None if it is not one of ours."""
-    if not is_path(path) or not _VERSION.fullmatch(before) or not _VERSION.fullmatch(after):
+    if not is_path(path) or not is_version(before) or not is_version(after):
         return None
-    old, new = (data if version_of(data) == version else None for data, version in ((old, before), (new, after)))
+    old, new = (data if _has_version(data, version) else None for data, version in ((old, before), (new, after)))
     return Revision(path, before, after, old, new)
+
+
+def is_version(version: object) -> bool:
+    """Return False for what cannot be the version of a text, or of none."""
+    return isinstance(version, str) and _VERSION.fullmatch(version) is not None
+
+
+def _has_version(data: object, version: Version) -> bool:
+    return isinstance(data, bytes) and version_of(data) == version
 
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _decode_damaged(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")  # no path has a backslash
 
 
 def _os_error(error: sqlite3.Error) -> OSError:
@@ -386,17 +409,13 @@ def in_memory() -> History:
 
 
 def identify(folder: Folder) -> tuple[int, ...]:
-    """Tell the database in a folder, and its log, from others; () if there is none.
-
-    Raises:
-        PathRefused: it is a link, or no plain file.
-    """
+    """Tell the database in a folder, and its log, from others; () if there is none. Raises PathRefused for a link."""
     try:
         found = folder.stat(DATABASE)
     except FileNotFoundError:
         return ()
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(DATABASE, "it is not a plain file")
+    if stat.S_ISLNK(found.st_mode):
+        raise PathRefused(DATABASE, "it is a link")
     with suppress(FileNotFoundError):
         return found.st_dev, found.st_ino, folder.stat(LOG).st_ino
     return found.st_dev, found.st_ino, 0
@@ -436,18 +455,38 @@ def open_history(folder: Folder, known: History | None, *, create: bool = False)
     return open_history(folder, None, create=True)
 
 
+def _check_files(folder: Folder, *, create: bool) -> None:
+    """Raise Damaged for files that SQLite must not open: it deletes the file that a journal of a stranger names."""
+    for name in DATABASE_FILES:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(folder.stat(name).st_mode):
+                raise Damaged(f"{name} is not a plain file")
+    with suppress(FileNotFoundError, PathRefused):
+        fd, found = folder.open_stat(JOURNAL, READ)
+        try:
+            os.lseek(fd, max(0, found.st_size - len(SUPER_JOURNAL_MARK)), os.SEEK_SET)
+            if os.read(fd, len(SUPER_JOURNAL_MARK)) == SUPER_JOURNAL_MARK:
+                if create:
+                    folder.unlink(JOURNAL)
+                raise Damaged(f"{JOURNAL} names another file")
+        finally:
+            os.close(fd)
+
+
 def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
+    _check_files(folder, create=create)
     try:
         db = connect(folder.name_for_others(DATABASE))
         history = History(db)
         try:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version < len(MIGRATIONS) and create:
+            schema = _read_schema(db)
+            if create and version < len(MIGRATIONS) and schema.keys() == _statements(MIGRATIONS[:version]):
                 if not version:
                     with suppress(sqlite3.OperationalError):
                         db.execute("PRAGMA journal_mode = WAL")
                 migrate(db, MIGRATIONS)
-            schema = db.execute("SELECT type, sql FROM sqlite_schema").fetchall()
+                schema = _read_schema(db)
         except BaseException:
             history.close()
             raise
@@ -455,16 +494,31 @@ def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
         if is_damage(error):
             raise Damaged(str(error)) from error
         raise _os_error(error) from error
-    ours = {statement.strip() for script in MIGRATIONS for statement in script.split(";")}
-    is_ours = version > len(MIGRATIONS) or {sql for _, sql in schema if sql} == ours
+    ours = _statements(MIGRATIONS)
+    is_ours = schema.keys() == ours
+    if version > len(MIGRATIONS):  # it may have more columns and tables
+        is_ours = all(any(_is_extended(sql, statement) for sql in schema) for statement in ours)
     history.identity = identify(folder)
     problem = history.find_damage() if is_suspect else ""
-    if not is_ours or not {kind for kind, _ in schema} <= {"table", "index"}:
+    if not is_ours or not set(schema.values()) <= {"table", "index"}:
         problem = "its tables are not those of a history"
     if problem:
         history.close()
         raise Damaged(problem)
     return history
+
+
+def _read_schema(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT sql, type FROM sqlite_schema WHERE sql IS NOT NULL"))
+
+
+def _statements(scripts: Sequence[str]) -> set[str]:
+    return {statement.strip() for script in scripts for statement in script.split(";")}
+
+
+def _is_extended(sql: str, statement: str) -> bool:
+    head, _, tail = statement.rpartition(")")
+    return sql.startswith(head) and sql.endswith(tail)
 
 
 def read_only_copy(folder: Folder) -> History:
