@@ -406,3 +406,19 @@ def test_a_copy_of_a_database_that_somebody_holds_is_given_up(
         other.execute("BEGIN EXCLUSIVE")
         with closing(sqlite3.connect(":memory:")) as memory:
             assert not copy_to_memory(str(history(store.root)), memory)
+
+
+@pytest.mark.parametrize("sql", ["", "CREATE VIEW commits AS SELECT 1", "PRAGMA user_version = 70"])
+def test_on_a_read_only_medium_a_database_of_another_program_is_no_history(store: FolderStore, sql: str) -> None:
+    store.close()
+    folder = history(store.root).parent
+    history(store.root).unlink()
+    change_history(store.root, "PRAGMA journal_mode = WAL")
+    change_history(store.root, sql)
+    with as_nobody(Path(store.root)):
+        for path in (*folder.iterdir(), folder):
+            os.chmod(path, 0o555 if path.is_dir() else 0o444)
+
+        assert told(FolderStore(store.root)) == []
+
+        os.chmod(folder, 0o700)

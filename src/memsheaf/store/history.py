@@ -17,7 +17,7 @@ import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any
@@ -494,13 +494,9 @@ def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
         if is_damage(error):
             raise Damaged(str(error)) from error
         raise _os_error(error) from error
-    ours = _statements(MIGRATIONS)
-    is_ours = schema.keys() == ours
-    if version > len(MIGRATIONS):  # it may have more columns and tables
-        is_ours = all(any(_is_extended(sql, statement) for sql in schema) for statement in ours)
     history.identity = identify(folder)
     problem = history.find_damage() if is_suspect else ""
-    if not is_ours or not set(schema.values()) <= {"table", "index"}:
+    if not _is_ours(schema, version):
         problem = "its tables are not those of a history"
     if problem:
         history.close()
@@ -516,9 +512,13 @@ def _statements(scripts: Sequence[str]) -> set[str]:
     return {statement.strip() for script in scripts for statement in script.split(";")}
 
 
-def _is_extended(sql: str, statement: str) -> bool:
-    head, _, tail = statement.rpartition(")")
-    return sql.startswith(head) and sql.endswith(tail)
+def _is_ours(schema: Mapping[str, str], version: int) -> bool:
+    """Return True for the tables of a history, which in a later version may have more columns, and others beside."""
+    ours = _statements(MIGRATIONS)
+    parts = [statement.rpartition(")") for statement in ours]
+    has_ours = all(any(sql.startswith(head) and sql.endswith(tail) for sql in schema) for head, _, tail in parts)
+    is_later = version > len(MIGRATIONS) and has_ours
+    return set(schema.values()) <= {"table", "index"} and (is_later or schema.keys() == ours)
 
 
 def read_only_copy(folder: Folder) -> History:
@@ -526,4 +526,5 @@ def read_only_copy(folder: Folder) -> History:
     memory = in_memory()
     if not copy_to_memory(folder.name_for_others(DATABASE), memory._db):
         raise OSError(errno.EIO, f"{DATABASE} cannot be read")
-    return memory
+    version = int(memory.rows("PRAGMA user_version")[0][0])
+    return memory if _is_ours(_read_schema(memory._db), version) else in_memory()
