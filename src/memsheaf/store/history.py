@@ -154,7 +154,7 @@ class History:
 
         With it, note which others are placed by now, by their ids.
         """
-        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes)]
+        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes, boot)]
         texts = [
             (version, data)
             for step in commit.revisions
@@ -167,7 +167,7 @@ class History:
             )
             columns = "id, at, author, why, undoes, boot, state"
             sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-            n = int(db.execute(sql, (*words, boot, state)).lastrowid or 0)
+            n = int(db.execute(sql, (*words, state)).lastrowid or 0)
             steps = [(n, place, *step[:3]) for place, step in enumerate(commit.revisions)]
             db.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", steps)
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
