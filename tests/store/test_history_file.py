@@ -220,11 +220,44 @@ def test_a_commit_is_completed_though_the_mark_is_of_a_history_that_was_lost(sto
     change_history(store.root, "UPDATE commits SET state = 0 WHERE n = (SELECT max(n) FROM commits)")
     change_history(store.root, "DELETE FROM facts WHERE name = 'flushed'")
     mark.write_bytes(left)  # as if the writer had died before it placed the file
-    os.unlink(os.path.join(store.root, "b.md"))
+    draft = f"draft-{store.last_id()}-0"
+    os.rename(os.path.join(store.root, "b.md"), os.path.join(store.root, ".history", draft))
 
     store.recover()
 
     assert store.read("b.md").data == b"new\n"
+
+
+ADDED = Change("p.md", b"one\n", version_of(None))
+EDITED = Change("p.md", b"two\n", version_of(b"one\n"))
+REMOVED = Change("p.md", None, version_of(b"one\n"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [
+        ([ADDED], [REMOVED]),
+        ([ADDED, REMOVED], [ADDED]),
+        ([ADDED, EDITED], [EDITED._replace(data=b"one\n", expect=version_of(b"two\n"))]),
+    ],
+    ids=["forgotten", "brought back", "undone"],
+)
+def test_a_history_that_lost_its_log_repeats_nothing(
+    store: FolderStore, tmp_path: Path, kept: list[Change], lost: list[Change]
+) -> None:
+    for change in kept:
+        store.commit([change], by="agent")
+    change_history(store.root, "PRAGMA wal_checkpoint(TRUNCATE)")
+    for change in lost:
+        store.commit([change], by="agent")
+    shutil.copytree(store.root, tmp_path / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+
+    copy = FolderStore(str(tmp_path / "copy"), patience=0)
+    put(copy, "b.md", b"b\n")
+
+    place = tmp_path / "copy" / "p.md"
+    assert (place.read_bytes() if place.exists() else None) == lost[-1].data
+    copy.close()
 
 
 def leave_journal_that_names(victim: Path, database: Path, folder: Path) -> None:

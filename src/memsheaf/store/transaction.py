@@ -217,13 +217,21 @@ class Transaction:
         rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
+        to_redo = commits if rebooted else unfinished
+        if not rebooted and self.past.find_all(self.past.placed).keys() != {*self.past.placed}:
+            # the history lost its log and is behind the folder: only a crash leaves drafts of what it has last
+            to_redo = [commit for commit in unfinished if self._has_draft(commit)]
         steps = [step for commit in unfinished for step in self._rescued(commit)]
-        steps += self._redo(commits if rebooted else unfinished, rebooted=rebooted)
+        steps += self._redo(to_redo, rebooted=rebooted)
         self.finish(*unfinished)
         for step in steps:
             self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
         if rebooted:
             self.settle()
+
+    def _has_draft(self, commit: Commit) -> bool:
+        drafts = (_draft(commit, number) for number in range(len(commit.revisions)))
+        return any(stamp_at(self.history, draft) for draft in drafts)
 
     def _read_mark(self) -> list[str]:
         with suppress(FileNotFoundError, PathRefused, ValueError):
