@@ -49,6 +49,29 @@ def test_a_copy_that_is_made_while_the_folder_is_in_use_has_all(store: FolderSto
     assert store.read("a.md").data == b"two\n"
 
 
+def test_a_copy_that_lacks_commits_of_its_changes_takes_saves(store: FolderStore) -> None:
+    put(store, "b.md", b"b\n")
+    store.close()
+    change_history(store.root, "DELETE FROM commits WHERE n > 1")
+
+    put(store, "c.md", b"c\n")
+    put(store, "c.md", b"d\n", b"c\n")
+
+    assert told(store) == [("c.md", b"d\n"), ("c.md", b"c\n"), ("a.md", b"one\n")]
+    assert store.undo(by="user").revisions[0].new == b"c\n"
+    assert store.adopt(["a.md", "b.md"]) is None
+
+
+def test_a_number_beyond_all_others_stops_no_save(store: FolderStore) -> None:
+    store.close()
+    change_history(store.root, "UPDATE commits SET n = 9223372036854775807 WHERE n = 1")
+
+    for name in ("b.md", "c.md"):
+        put(store, name, b"b\n")
+
+    assert {"b.md", "c.md"} <= {path for path, _ in told(store)}
+
+
 def test_of_two_copies_that_were_edited_apart_and_synced_no_text_is_lost(store: FolderStore, tmp_path: Path) -> None:
     store.close()
     shutil.copytree(store.root, tmp_path / "other")

@@ -64,6 +64,11 @@ _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 _STEP = "SELECT n, place, before, after FROM commits JOIN changes USING (n) WHERE id = ? AND path = ?"
 _UNFLUSHED = "n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < 2"
+_ADD_COMMIT = """
+INSERT INTO commits (n, id, at, author, why, undoes, boot, state)
+SELECT CASE WHEN last < 1 << 62 THEN last + 1 END, ?, ?, ?, ?, ?, ?, ?
+FROM (SELECT max(ifnull((SELECT max(n) FROM commits), 0), ifnull((SELECT max(n) FROM changes), 0)) AS last)"""
+"""A copy that was made in between may have the changes of commits that it lacks."""
 _GIVEN = "(SELECT value FROM json_each(?1))"
 _HEAD = "(SELECT after FROM changes WHERE path = {} ORDER BY n DESC, place DESC LIMIT 1)"
 _ALL_HEADS = f"""
@@ -165,9 +170,7 @@ class History:
             db.executemany(
                 f"UPDATE commits SET state = {PLACED} WHERE id = ? AND state = 0", [(id,) for id in placed]
             )
-            columns = "id, at, author, why, undoes, boot, state"
-            sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-            n = int(db.execute(sql, (*words, state)).lastrowid or 0)
+            n = int(db.execute(_ADD_COMMIT, (*words, state)).lastrowid or 0)
             steps = [(n, place, *step[:3]) for place, step in enumerate(commit.revisions)]
             db.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", steps)
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
