@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -178,6 +179,18 @@ def test_a_lock_that_another_program_holds_on_the_database_is_waited_for(store: 
         assert told(store)[0] == ("a.md", b"two\n"), "a reader does not wait"
         db.execute("ROLLBACK")
     put(store, "b.md", b"b\n")
+
+
+def test_an_answer_does_not_wait_to_note_what_was_of_use(store: FolderStore) -> None:
+    with closing(sqlite3.connect(history(store.root), isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        store.add_uses("2026-11-19", ["a.md"])
+        assert time.monotonic() - began < 3
+
+    store.add_uses("2026-11-19", ["b.md"])
+
+    assert store.uses_noted()[0] == {"b.md": "2026-11-19"}
 
 
 def test_where_no_memory_is_shared_the_history_uses_a_rollback_journal(store: FolderStore) -> None:

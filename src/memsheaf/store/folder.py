@@ -46,6 +46,7 @@ T = TypeVar("T")
 SETTLE_AFTER = 64
 PRUNED = "pruned"  # when retention was last seen to
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
+USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
 
 class FolderStore:
@@ -405,7 +406,7 @@ class FolderStore:
             self._access.open_history() as history,
             self._access.noting(history) as past,
         ):
-            usage.add(past, [(day, path) for path in paths])
+            usage.add(past, [(day, path) for path in paths], wait=USE_WAIT_SECONDS)
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
         """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""

@@ -28,6 +28,7 @@ from memsheaf.guard.paths import check_journalled
 from memsheaf.store import Commit, Revision, Version, version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.sqlite_file import (
+    LOCK_SECONDS,
     SIDE_FILES,
     connect,
     copy_to_memory,
@@ -125,7 +126,7 @@ class History:
                 raise self._translated(error) from error
 
     @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, durable: bool = True, wait: float = LOCK_SECONDS) -> Iterator[sqlite3.Connection]:
         """Change the history in one transaction, or in the one that this thread has begun. Raises Busy, OSError.
 
         What is not `durable` may get lost with the power, but never a part of it.
@@ -138,7 +139,7 @@ class History:
                 if durable != self._is_durable:
                     self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                     self._is_durable = durable
-                retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"))
+                retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"), wait)
                 yield self._db
                 retry_while_busy(lambda: self._db.execute("COMMIT"))
             except sqlite3.Error as error:
