@@ -17,6 +17,7 @@ from databases import change_history, history
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store import Change, sqlite_file, version_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.safe_dir import Folder
 from memsheaf.store.sqlite_file import copy_to_memory
 from trees import as_nobody
 
@@ -179,6 +180,17 @@ def test_a_lock_that_another_program_holds_on_the_database_is_waited_for(store: 
         assert told(store)[0] == ("a.md", b"two\n"), "a reader does not wait"
         db.execute("ROLLBACK")
     put(store, "b.md", b"b\n")
+
+
+def test_a_library_finds_a_file_when_the_handle_is_that_of_another_folder(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    with Folder.open(str(tmp_path / "first")) as folder:
+        found = folder.name_for_others("file")
+
+    with Folder.open(str(tmp_path / "second")):
+        assert Path(found).read_text() == "first"
 
 
 def test_an_answer_does_not_wait_to_note_what_was_of_use(store: FolderStore) -> None:
