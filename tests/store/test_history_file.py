@@ -6,6 +6,8 @@ import os
 import shutil
 import sqlite3
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -214,6 +216,29 @@ def test_where_no_memory_is_shared_the_history_uses_a_rollback_journal(store: Fo
 
     assert told(FolderStore(store.root))[0] == ("b.md", b"b\n")
     assert not os.path.exists(f"{history(store.root)}-wal")
+
+
+SAVE_THREE = """
+import sys
+from memsheaf.store import ABSENT, Change
+from memsheaf.store.folder import FolderStore
+
+store = FolderStore(sys.argv[1])
+for name in "abc":
+    store.commit([Change(f"{name}.md", b"text", ABSENT)], by="agent")
+    ((level,),) = store.ask_history(lambda past: past.rows("PRAGMA synchronous"), [])
+    assert level == 3, "else a power cut could undo it, by bringing the rollback journal back"
+"""
+
+
+def test_on_a_file_system_without_shared_memory_a_new_folder_takes_saves(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / ".history").mkdir(parents=True)
+    failing = ["-P", f"{history(root)}-shm", "-e", "trace=mmap", "-e", "inject=mmap:error=ENODEV"]
+
+    subprocess.run(["strace", "-qqfo", os.devnull, *failing, sys.executable, "-c", SAVE_THREE, root], check=True)
+
+    assert [path for path, _ in told(FolderStore(str(root)))] == ["c.md", "b.md", "a.md"]
 
 
 def test_a_child_of_a_process_with_an_open_history_takes_no_lock_for_its_own(store: FolderStore) -> None:

@@ -125,7 +125,7 @@ class _Database:
             why = error.why if isinstance(error, PathRefused) else error.strerror or error
             raise StoreFailed(f"{self.path} cannot be written: {why}") from error
         if not self.depth:
-            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            db.execute(f"PRAGMA synchronous = {'EXTRA' if durable else 'NORMAL'}")
             retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"), wait)
         self.depth += 1
         return db

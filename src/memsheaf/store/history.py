@@ -37,6 +37,7 @@ from memsheaf.store.sqlite_file import (
     migrate,
     rename_damaged,
     retry_while_busy,
+    use_log,
 )
 
 DATABASE = "history.db"
@@ -137,7 +138,7 @@ class History:
                 return
             try:
                 if durable != self._is_durable:
-                    self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                    self._db.execute(f"PRAGMA synchronous = {'EXTRA' if durable else 'NORMAL'}")
                     self._is_durable = durable
                 retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"), wait)
                 yield self._db
@@ -480,15 +481,16 @@ def _check_files(folder: Folder, *, create: bool) -> None:
 def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History:
     _check_files(folder, create=create)
     try:
-        db = connect(folder.name_for_others(DATABASE))
+        path = folder.name_for_others(DATABASE)
+        db = connect(path)
         history = History(db)
         try:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             schema = _read_schema(db)
             if create and version < len(MIGRATIONS) and schema.keys() == _statements(MIGRATIONS[:version]):
                 if not version:
-                    with suppress(sqlite3.OperationalError):
-                        db.execute("PRAGMA journal_mode = WAL")
+                    db = use_log(db, path)
+                    history = History(db)
                 migrate(db, MIGRATIONS)
                 schema = _read_schema(db)
         except BaseException:

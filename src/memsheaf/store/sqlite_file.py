@@ -70,10 +70,7 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
         if _user_version(db) < len(migrations):
             with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
                 if not _user_version(db):
-                    with suppress(sqlite3.OperationalError):
-                        db.execute("PRAGMA journal_mode = WAL")
-                    db.close()
-                    db = connect(path)
+                    db = use_log(db, path)
                 migrate(db, migrations)
     except BaseException:
         db.close()
@@ -160,6 +157,14 @@ def connect(path: str) -> sqlite3.Connection:
             db.close()  # it may hold the file
             raise
     return db
+
+
+def use_log(db: sqlite3.Connection, path: str) -> sqlite3.Connection:
+    """Let a new database have a log, if memory can be shared here, and return a new connection."""
+    with suppress(sqlite3.OperationalError):
+        db.execute("PRAGMA journal_mode = WAL")  # it may succeed, and the next statement fail
+    db.close()
+    return connect(path)
 
 
 def _open_connection(path: str) -> sqlite3.Connection:
