@@ -268,7 +268,7 @@ class State:
                 take_in(db, self.folder, self._find_pending(db))
                 yield db
                 if database.depth == 1:
-                    db.execute("COMMIT")
+                    retry_while_busy(lambda: db.execute("COMMIT"), wait)
             except BaseException:
                 if database.depth == 1 and db.in_transaction:
                     db.execute("ROLLBACK")
