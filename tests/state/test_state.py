@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -130,6 +131,7 @@ def test_a_file_where_an_earlier_version_had_its_folder_is_nothing(tmp_path: Pat
 
 ADD = """
 import sys
+import threading
 from memsheaf.state import State
 state = State(sys.argv[1])
 for _ in range(50):
@@ -169,6 +171,21 @@ def test_where_memory_cannot_be_shared_a_rollback_journal_serves(state: State, t
 
     assert (state.load("a"), state.load("count")) == (1, 100)
     assert not (tmp_path / "state.db-wal").exists()
+
+
+def test_with_a_rollback_journal_a_writer_waits_for_who_reads(state: State, tmp_path: Path) -> None:
+    (tmp_path / "state.db").touch(0o600)
+    (tmp_path / "state.db-shm").symlink_to("nowhere")
+    state.save("a", 1)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None, check_same_thread=False)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM note").fetchall()
+        ending = threading.Timer(0.5, reader.execute, ["ROLLBACK"])
+        ending.start()
+        state.save("a", 2)
+        ending.join()
+
+    assert state.load("a") == 2
 
 
 def test_a_database_from_where_memory_was_shared_opens_where_it_is_not(state: State, tmp_path: Path) -> None:

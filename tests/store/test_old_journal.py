@@ -152,6 +152,15 @@ def test_a_line_that_rotted_is_counted_and_hides_no_other(earlier: Earlier) -> N
     assert earlier.store.read("last.md").data == b"last\n"
 
 
+def test_half_a_character_in_a_line_stops_no_save(earlier: Earlier) -> None:
+    line = encode(Commit("0badb007", "2026-11-17T00:00:00.000Z", "agent", "why", ()))
+    earlier.append(line.replace(b'"boot": ""', rb'"boot": "\ud800"'))
+
+    earlier.store.commit([Change("new.md", b"new\n", ABSENT)], by="user")
+
+    assert earlier.store.find("0badb007").why == "why"
+
+
 def test_the_old_files_go_with_retention_and_with_what_is_erased(earlier: Earlier, tmp_path: Path) -> None:
     for name in os.listdir(earlier.root / ".history"):
         os.utime(earlier.root / ".history" / name, (1_797_000_000.0, 1_797_000_000.0))

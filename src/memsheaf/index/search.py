@@ -159,7 +159,10 @@ class Index:
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise Busy("another program is writing the search index; try again in a moment") from error
-                self._discard()
+                if _is_full(error):
+                    self._use_memory()
+                else:
+                    self._discard()
                 if has_looked:  # an empty database would answer "nothing"
                     self._refresher.look(self._connection())
                 return work(self._connection())
@@ -326,6 +329,8 @@ class Index:
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise
+                if _is_full(error):
+                    return connect(IN_MEMORY)
             delete(self._database)
             with suppress(sqlite3.DatabaseError):
                 return connect(self._database, self._store.root)
@@ -340,6 +345,13 @@ class Index:
             delete(self._database)
         except OSError:
             self._db = connect(IN_MEMORY)
+
+    def _use_memory(self) -> None:
+        """Leave the database as it is, and go on with one in memory."""
+        if self._db:
+            self._db.close()
+        self._forget_all()
+        self._db = connect(IN_MEMORY)
 
     def _search(
         self,
@@ -382,3 +394,8 @@ class Index:
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
     """Return True if another process is in the way: then the database is sound."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    """Return True if there is no room on the disk: then the database is sound."""
+    return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)

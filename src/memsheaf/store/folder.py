@@ -77,6 +77,7 @@ SETTLE_AFTER = 64  # commits
 MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
+USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
 
 class FolderStore:
@@ -199,7 +200,7 @@ class FolderStore:
             if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
             copy = partial(History.copy, folder) if self._past else History.in_memory
-        except Damaged:
+        except (Damaged, PathRefused):
             self._past, copy = None, History.in_memory
         except OSError:
             self._past, copy = None, partial(History.copy, folder)
@@ -240,7 +241,10 @@ class FolderStore:
     @contextmanager
     def _noting(self, folder: Folder) -> Iterator[History]:
         """Open the history to note something beside the commits; the lock is taken only to make it."""
-        if History.identify(folder) and (past := History.open(folder, self._past)):
+        past = None
+        with suppress(Damaged):  # to set it aside, the lock is needed
+            past = History.open(folder, self._past)
+        if past:
             self._past = past
             yield past
             return
@@ -609,7 +613,7 @@ class FolderStore:
             self._open_history() as history,
             self._noting(history) as past,
         ):
-            usage.add(past, [(day, path) for path in paths])
+            usage.add(past, [(day, path) for path in paths], wait=USE_WAIT_SECONDS)
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
         """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now."""

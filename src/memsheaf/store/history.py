@@ -10,7 +10,9 @@ The files are the only truth about the present. A database that is damaged or no
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -18,10 +20,13 @@ from itertools import groupby
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
-from memsheaf.store.sqlite_file import SIDE_FILES, Database
+from memsheaf.store.safe_dir import READ, Folder
+from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
+JOURNAL = f"{DATABASE}-journal"
+SUPER_JOURNAL_MARK = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal that names another file
 FLUSHED = 2  # the state of commits that came with their files; that of others says nothing
 COMMITS_PER_QUERY = 20
 OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
@@ -47,6 +52,11 @@ _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 _STEP = "SELECT n, place, before, after FROM commits JOIN changes USING (n) WHERE id = ? AND path = ?"
 _UNFLUSHED = f"n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < {FLUSHED}"
+_ADD_COMMIT = """
+INSERT INTO commits (n, id, at, author, why, undoes, boot, state)
+SELECT CASE WHEN last < 1 << 62 THEN last + 1 END, ?, ?, ?, ?, ?, ?, ?
+FROM (SELECT max(ifnull((SELECT max(n) FROM commits), 0), ifnull((SELECT max(n) FROM changes), 0)) AS last)"""
+"""A copy that was made in between may have the changes of commits that it lacks."""
 _GIVEN = "(SELECT value FROM json_each(?1))"
 _HEAD = "(SELECT after FROM changes WHERE path = {} ORDER BY n DESC, place DESC LIMIT 1)"
 _ALL_HEADS = f"""
@@ -76,11 +86,29 @@ class History(Database):
     name = DATABASE
     migrations = MIGRATIONS
 
+    @classmethod
+    def check_files(cls, folder: Folder, *, create: bool) -> None:
+        """Raise Damaged for files that SQLite must not open: a journal of a stranger names a file that it deletes."""
+        for name in DATABASE_FILES:
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(folder.stat(name).st_mode):
+                    raise Damaged(f"{name} is not a plain file")
+        with suppress(FileNotFoundError, PathRefused):
+            fd, status = folder.open_stat(JOURNAL, READ)
+            try:
+                os.lseek(fd, max(0, status.st_size - len(SUPER_JOURNAL_MARK)), os.SEEK_SET)
+                if os.read(fd, len(SUPER_JOURNAL_MARK)) == SUPER_JOURNAL_MARK:
+                    if create:
+                        folder.unlink(JOURNAL)
+                    raise Damaged(f"{JOURNAL} names another file")
+            finally:
+                os.close(fd)
+
     # Commits
 
     def add(self, commit: Commit, boot: str, state: int = 0) -> None:
         """Add a commit: from here on it will be carried out, whatever happens."""
-        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes)]
+        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes, boot)]
         texts = [
             (version, data)
             for step in commit.revisions
@@ -88,9 +116,7 @@ class History(Database):
             if data is not None
         ]
         with self.writing() as db:
-            columns = "id, at, author, why, undoes, boot, state"
-            sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-            n = int(db.execute(sql, (*words, boot, state)).lastrowid or 0)
+            n = int(db.execute(_ADD_COMMIT, (*words, state)).lastrowid or 0)
             steps = [(n, place, *step[:3]) for place, step in enumerate(commit.revisions)]
             db.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", steps)
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
@@ -124,12 +150,12 @@ class History(Database):
             rows = self.rows(_ALL_HEADS)
         else:
             rows = [row for path in paths for row in self.rows(f"SELECT ?1, {_HEAD.format('?1')}", path)]
-        return {path: version for path, version in rows if version and is_path(path)}
+        return {path: version for path, version in rows if version and is_version(version) and is_path(path)}
 
     def text(self, version: Version) -> bytes | None:
         """Return the text of a version, None if it is not there any more."""
         rows = self.rows("SELECT data FROM texts WHERE version = ?", version)
-        return rows[0][0] if rows and version_of(rows[0][0]) == version else None
+        return rows[0][0] if rows and _has_version(rows[0][0], version) else None
 
     def history(self, path: str | None = None, *, before: str = "") -> Iterator[Commit]:
         """Yield the commits before one, newest first; with `path`, those of that text with that one step."""
@@ -139,7 +165,7 @@ class History(Database):
         chosen += f" ORDER BY n DESC LIMIT {COMMITS_PER_QUERY}"
         end = self.rows("SELECT max(n) FROM commits WHERE id = ?", before)[0][0] or 1 << 62
         while page := self._select(chosen, end, *([] if path is None else [path]), of_path=of_path):
-            yield from (commit for _, commit in page)
+            yield from (commit for _, commit in page if commit.revisions or path is None)
             end = page[-1][0]
 
     def trail(self, path: str) -> Iterator[Commit]:
@@ -249,7 +275,8 @@ class History(Database):
         sql = _COMMITS.format(of_path=of_path, chosen=chosen, order=order)
         found = []
         for head, rows in groupby(self.rows(sql, *values), key=lambda row: row[:6]):
-            n, id, at, by, why, undoes = head
+            n, *words = head
+            id, at, by, why, undoes = map(str, words)
             # a change that bit rot reached, or that somebody forged, is not ours to tell
             steps = tuple(step for row in rows if (step := decode_step(*row[6:])))
             found.append((n, Commit(id, at, by, why, steps, undoes)))
@@ -283,7 +310,9 @@ class History(Database):
                 found.update(db.execute("SELECT n, place, before, after FROM changes WHERE path = ?", (name,)))
             for step in steps:
                 found.update(db.execute(_STEP, step))
-            versions = json.dumps(sorted({version for row in found for version in row[2:] if version}))
+            versions = json.dumps(
+                sorted({version for row in found for version in row[2:] if version and is_version(version)})
+            )
             texts: dict[Version, bytes] = dict.fromkeys(json.loads(versions), b"")
             texts.update(db.execute(f"SELECT version, data FROM texts WHERE version IN {_GIVEN}", (versions,)))
             db.executemany("DELETE FROM changes WHERE n = ? AND place = ?", [row[:2] for row in found])
@@ -315,15 +344,18 @@ class History(Database):
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search for what was forgotten: why it may still be here, "" if it is not; and whose texts have pieces."""
 
-        def has_piece(text: str | bytes) -> bool:
-            data = text.encode() if isinstance(text, str) else text
+        def has_piece(data: bytes) -> bool:
             return any(piece in data for piece in pieces)
 
         with self._lock:
             self._db.create_function("has_piece", 1, has_piece)
-            holding = json.dumps([row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(data)")])
+            holding = json.dumps(
+                [row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(CAST(data AS BLOB))")]
+            )
             sql = f"SELECT DISTINCT path FROM changes WHERE before IN {_GIVEN} OR after IN {_GIVEN}"
-            telling = "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(why)"
+            telling = (
+                "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(CAST(why AS BLOB))"
+            )
             others = {path for (path,) in [*self.rows(sql, holding), *self.rows(telling)]}
             if None in others or self.rows(sql, json.dumps(list(versions))):
                 return "it has the text", others - {None}
@@ -358,10 +390,19 @@ def is_commit_id(name: str) -> bool:
 
 def decode_step(path: str, before: Version, after: Version, old: bytes | None, new: bytes | None) -> Revision | None:
     """Return what was stored of a change, without texts that bit rot reached; None if it is not one of ours."""
-    if not is_path(path) or not _VERSION.fullmatch(before) or not _VERSION.fullmatch(after):
+    if not is_path(path) or not is_version(before) or not is_version(after):
         return None
-    old, new = (data if version_of(data) == version else None for data, version in ((old, before), (new, after)))
+    old, new = (data if _has_version(data, version) else None for data, version in ((old, before), (new, after)))
     return Revision(path, before, after, old, new)
+
+
+def is_version(version: object) -> bool:
+    """Return False for what cannot be the version of a text, or of none."""
+    return isinstance(version, str) and _VERSION.fullmatch(version) is not None
+
+
+def _has_version(data: object, version: Version) -> bool:
+    return isinstance(data, bytes) and version_of(data) == version
 
 
 def _encodable(text: str) -> str:

@@ -149,9 +149,13 @@ class Folder:
         raise OSError(code, os.strerror(code), new)
 
     def name_for_others(self, name: str) -> str:
-        """Return a path by which a library finds a file of this directory, wherever that is by now."""
-        if self._fd is not None and os.path.isdir("/proc/self/fd"):
-            return f"/proc/self/fd/{self._fd}/{name}"
+        """Return a path by which a library finds a file of this directory, wherever that is by now.
+
+        It does not name the handle: SQLite before 3.39 uses the path when that is another directory's.
+        """
+        if self._fd is not None:
+            with suppress(OSError):
+                return os.path.join(os.readlink(f"/proc/self/fd/{self._fd}"), name)
         return os.path.join(self.path, name)
 
     def unlink(self, name: str) -> None:

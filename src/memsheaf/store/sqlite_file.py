@@ -99,6 +99,9 @@ class Database:
             try:
                 return retry_while_busy(lambda: self._db.execute(sql, values).fetchall())
             except sqlite3.Error as error:
+                if not hasattr(error, "sqlite_errorcode") and self._db.text_factory is str:
+                    self._db.text_factory = _decode_damaged  # a text is not UTF-8, which hides no other
+                    return self.rows(sql, *values)
                 raise self._translate(error) from error
 
     @contextmanager
@@ -113,11 +116,11 @@ class Database:
                 return
             try:
                 if durable != self._is_durable:
-                    self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                    self._db.execute(f"PRAGMA synchronous = {'EXTRA' if durable else 'NORMAL'}")
                     self._is_durable = durable
                 retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"), wait)
                 yield self._db
-                retry_while_busy(lambda: self._db.execute("COMMIT"))
+                retry_while_busy(lambda: self._db.execute("COMMIT"), wait)
             except sqlite3.Error as error:
                 raise self._translate(error) from error
             finally:
@@ -164,29 +167,31 @@ class Database:
 
     @classmethod
     def copy(cls, folder: Folder) -> Self:
-        """Return a copy in memory, also where nothing can be written. Raises DatabaseFailed."""
+        """Return a copy in memory, also where nothing can be written, or none of what is not ours.
+
+        Raises:
+            DatabaseFailed: it cannot be read.
+        """
         copy = cls.in_memory()
-        for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
-            uri = f"file:{quote(folder.name_for_others(cls.name))}?{options}"
-            with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
-                source.backup(copy._db)
-                migrate(copy._db, cls.migrations)
-                return copy
-        raise DatabaseFailed(errno.EIO, f"{cls.name} cannot be read")
+        if not copy_to_memory(folder.name_for_others(cls.name), copy._db):
+            raise DatabaseFailed(errno.EIO, f"{cls.name} cannot be read")
+        if copy._is_outdated():
+            migrate(copy._db, cls.migrations)
+        return copy if copy._is_ours() else cls.in_memory()
 
     @classmethod
     def identify(cls, folder: Folder) -> tuple[int, ...]:
         """Tell the database in a folder, and its log, from others; () if there is none.
 
         Raises:
-            PathRefused: it is a link, or no plain file.
+            PathRefused: it is a link.
         """
         try:
             status = folder.stat(cls.name)
         except FileNotFoundError:
             return ()
-        if not stat.S_ISREG(status.st_mode):
-            raise PathRefused(cls.name, "it is not a plain file")
+        if stat.S_ISLNK(status.st_mode):
+            raise PathRefused(cls.name, "it is a link")
         with suppress(FileNotFoundError):
             return status.st_dev, status.st_ino, folder.stat(f"{cls.name}-wal").st_ino
         return status.st_dev, status.st_ino, 0
@@ -225,7 +230,12 @@ class Database:
         return cls.open(folder, None, create=True)
 
     @classmethod
+    def check_files(cls, folder: Folder, *, create: bool) -> None:
+        """Raise Damaged for files that SQLite must not open."""
+
+    @classmethod
     def _open(cls, folder: Folder, *, create: bool, is_suspect: bool) -> Self:
+        cls.check_files(folder, create=create)
         try:
             path = folder.name_for_others(cls.name)
             opened = cls(connect(path))
@@ -248,22 +258,28 @@ class Database:
 
     def _prepare(self, path: str, *, create: bool) -> str:
         """Make the tables that are missing, and return why the database cannot be used, "" if it can."""
-        version = _user_version(self._db)
-        if version < len(self.migrations):
+        if self._is_outdated():
             if not create:
                 raise Outdated(f"{self.name} has the tables of an earlier version")
-            if not version:
-                with suppress(sqlite3.OperationalError):
-                    self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.close()
-                self._db = connect(path)  # without a log where no memory can be shared
+            if not _user_version(self._db):
+                self._db = use_log(self._db, path)
+                self._db.execute("PRAGMA trusted_schema = OFF")
             migrate(self._db, self.migrations)
-        schema = self._db.execute("SELECT type, sql FROM sqlite_schema").fetchall()
-        ours = {statement.strip() for script in self.migrations for statement in script.split(";")}
-        is_ours = version > len(self.migrations) or {sql for _, sql in schema if sql} - {_SEQUENCES} == ours
-        if is_ours and {kind for kind, _ in schema} <= {"table", "index"}:
-            return ""
-        return "its tables are not ours"
+        return "" if self._is_ours() else "its tables are not ours"
+
+    def _is_outdated(self) -> bool:
+        """Return True for the tables of an earlier version, or none at all."""
+        version = _user_version(self._db)
+        is_earlier = version < len(self.migrations)
+        return is_earlier and _read_schema(self._db).keys() == _statements(self.migrations[:version])
+
+    def _is_ours(self) -> bool:
+        """Return True for our tables, which in a later version may have more columns, and others beside."""
+        schema, ours = _read_schema(self._db), _statements(self.migrations)
+        parts = [statement.rpartition(")") for statement in ours]
+        has_ours = all(any(sql.startswith(head) and sql.endswith(tail) for sql in schema) for head, _, tail in parts)
+        is_later = _user_version(self._db) > len(self.migrations) and has_ours
+        return set(schema.values()) <= {"table", "index"} and (is_later or schema.keys() == ours)
 
 
 _OPEN: WeakSet[Database] = WeakSet()
@@ -290,12 +306,42 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return _code_of(error) in _DAMAGE_CODES
 
 
+def _read_schema(db: sqlite3.Connection) -> dict[str, str]:
+    schema = dict(db.execute("SELECT sql, type FROM sqlite_schema WHERE sql IS NOT NULL"))
+    schema.pop(_SEQUENCES, "")
+    return schema
+
+
+def _statements(scripts: Sequence[str]) -> set[str]:
+    return {statement.strip() for script in scripts for statement in script.split(";")}
+
+
+def _decode_damaged(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")  # no path has a backslash
+
+
 def _make_file(folder: Folder, name: str) -> None:
     for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
         with suppress(FileNotFoundError):
             folder.unlink(name + suffix)
     os.close(folder.open_file(name, CREATE))
     folder.sync()
+
+
+def copy_to_memory(path: str, memory: sqlite3.Connection) -> bool:
+    """Copy a database, also where nothing can be written; return False if it cannot be read."""
+    ends = time.monotonic() + LOCK_SECONDS
+
+    def stop_if_late(*_: int) -> None:
+        if time.monotonic() > ends:  # SQLite would try for ever while another process holds the file
+            raise sqlite3.OperationalError("database is locked")
+
+    for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
+        uri = f"file:{quote(path)}?{options}"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
+            source.backup(memory, progress=stop_if_late)
+            return True
+    return False
 
 
 def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
@@ -312,7 +358,7 @@ def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> R
         try:
             return run()
         except sqlite3.OperationalError as error:
-            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY:
+            if _code_of(error) != sqlite3.SQLITE_BUSY:
                 raise
             if time.monotonic() > ends:
                 raise Busy(f"another process has been writing for more than {wait:g} seconds") from None
@@ -326,6 +372,8 @@ def find_set_aside(folder: Folder) -> list[str]:
 def rename_damaged(folder: Folder, name: str) -> None:
     """Give a database and its log a name that says that it is damaged. Raises OSError."""
     new = f"{name}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    while new in folder.names():  # set aside in the same second
+        new += "+"
     for suffix in (*SIDE_FILES, ""):
         with suppress(FileNotFoundError):
             folder.rename(name + suffix, folder, new + suffix)
@@ -342,11 +390,23 @@ def connect(path: str) -> sqlite3.Connection:
             raise
         # no memory can be shared here: alone on the file, SQLite needs none to read the log
         db = _open_connection(path)
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("PRAGMA journal_mode = TRUNCATE")
-        db.execute("PRAGMA locking_mode = NORMAL")
-        retry_while_busy(lambda: _user_version(db))
+        try:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("PRAGMA journal_mode = TRUNCATE")
+            db.execute("PRAGMA locking_mode = NORMAL")
+            retry_while_busy(lambda: _user_version(db))
+        except BaseException:
+            db.close()  # it may hold the file
+            raise
     return db
+
+
+def use_log(db: sqlite3.Connection, path: str) -> sqlite3.Connection:
+    """Let a new database have a log, if memory can be shared here, and return a new connection."""
+    with suppress(sqlite3.OperationalError):
+        db.execute("PRAGMA journal_mode = WAL")  # it may succeed, and the next statement fail
+    db.close()
+    return connect(path)
 
 
 def _open_connection(path: str) -> sqlite3.Connection:

@@ -67,7 +67,8 @@ def follow(
 
 def read(history: History) -> Iterator[Tombstone]:
     """Return all that stand, oldest first."""
-    return from_lines(b"\n".join(line for (line,) in history.rows("SELECT line FROM tombstones ORDER BY n")))
+    rows = history.rows("SELECT CAST(line AS BLOB) FROM tombstones WHERE line IS NOT NULL ORDER BY n")
+    return from_lines(b"\n".join(line for (line,) in rows))
 
 
 def from_lines(data: bytes) -> Iterator[Tombstone]:
