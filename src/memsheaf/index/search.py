@@ -159,10 +159,7 @@ class Index:
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise Busy("another program is writing the search index; try again in a moment") from error
-                if _is_full(error):
-                    self._use_memory()
-                else:
-                    self._discard()
+                self._discard(is_sound=_is_full(error))
                 if has_looked:  # an empty database would answer "nothing"
                     self._refresher.look(self._connection())
                 return work(self._connection())
@@ -336,21 +333,15 @@ class Index:
                 return connect(self._database, self._store.root)
         return connect(IN_MEMORY)
 
-    def _discard(self) -> None:
-        """Throw the database away; one that cannot be removed is replaced by one in memory."""
+    def _discard(self, *, is_sound: bool = False) -> None:
+        """Throw the database away; one that is sound, or cannot be removed, is replaced by one in memory."""
         if self._db:
             self._db.close()
         self._forget_all()
-        try:
-            delete(self._database)
-        except OSError:
-            self._db = connect(IN_MEMORY)
-
-    def _use_memory(self) -> None:
-        """Leave the database as it is, and go on with one in memory."""
-        if self._db:
-            self._db.close()
-        self._forget_all()
+        with suppress(OSError):
+            if not is_sound:
+                delete(self._database)
+                return
         self._db = connect(IN_MEMORY)
 
     def _search(
