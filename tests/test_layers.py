@@ -80,7 +80,7 @@ MAX_NODES = {
     "guard": 14_552,
     "hosts": 29_442,
     "hub": 37_230,
-    "index": 15_502,
+    "index": 15_474,
     "llm": 13_261,
     "mcp": 14_955,
     "prompts": 61,
