@@ -232,6 +232,27 @@ def test_damage_in_the_middle_is_told_once_and_set_aside(state: State, tmp_path:
     assert f"sqlite3 {path} .recover" in advice
 
 
+@pytest.mark.parametrize("is_link", [False, True], ids=["folder", "link"])
+def test_what_is_no_plain_file_is_told_and_stays(state: State, tmp_path: Path, is_link: bool) -> None:
+    place = tmp_path / "state.db"
+    if is_link:
+        place.symlink_to("elsewhere")
+    else:
+        place.mkdir()
+
+    ((path, problem, advice),) = check(str(tmp_path))
+    assert path == str(place)
+    assert problem.startswith("it cannot be used")
+    assert "move it away" in advice
+    assert state.load("a") is None
+    with pytest.raises(StoreFailed):
+        state.save("a", 1)
+
+    place.rename(tmp_path / "moved")
+    state.save("a", 1)
+    assert state.load("a") == 1
+
+
 def test_a_later_version_of_the_database_is_used_as_it_is(state: State, tmp_path: Path) -> None:
     state.save("a", 1)
     with closing(sqlite3.connect(tmp_path / "state.db")) as other:

@@ -495,6 +495,30 @@ def test_a_copy_of_a_database_that_somebody_holds_is_given_up(
             assert not copy_to_memory(str(history(store.root)), memory)
 
 
+def test_a_folder_in_the_place_of_a_log_without_a_database_stops_no_save(store: FolderStore) -> None:
+    store.close()
+    for path in history(store.root).parent.glob("history.db*"):
+        path.unlink()
+    for suffix in ("-wal", "-journal"):
+        history(store.root).with_name(f"history.db{suffix}").mkdir()
+
+    put(store, "b.md", b"b\n")
+
+    assert told(FolderStore(store.root)) == [("b.md", b"b\n")]
+
+
+def test_on_a_read_only_medium_the_history_of_a_folder_whose_name_is_not_utf_8_is_read(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"r\xff?%41")
+    put(FolderStore(str(root)), "a.md", b"a\n")
+    with as_nobody(root):
+        os.chmod(history(root), 0o444)
+        os.chmod(history(root).parent, 0o555)
+
+        assert told(FolderStore(str(root))) == [("a.md", b"a\n")]
+
+        os.chmod(history(root).parent, 0o700)
+
+
 @pytest.mark.parametrize("sql", ["", "CREATE VIEW commits AS SELECT 1", "PRAGMA user_version = 70"])
 def test_on_a_read_only_medium_a_database_of_another_program_is_no_history(store: FolderStore, sql: str) -> None:
     store.close()

@@ -165,8 +165,12 @@ def check(directory: str) -> Iterator[tuple[str, str, str]]:
             problem = known.find_damage() if known else ""
         except Outdated:
             problem = ""
-        except (Damaged, OSError) as error:
+        except Damaged as error:
             problem = str(error)
+        except (OSError, PathRefused) as error:
+            problem = ""
+            advice = "the memories are not affected; let this user write it, or move it away"
+            yield path, f"it cannot be used: {error}", advice
         if problem:
             yield path, f"it is damaged: {problem}", "the memories are not affected; the next change sets it aside"
         for name in find_set_aside(folder):

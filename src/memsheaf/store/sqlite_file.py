@@ -321,9 +321,12 @@ def _decode_damaged(data: bytes) -> str:
 
 
 def _make_file(folder: Folder, name: str) -> None:
-    for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
-        with suppress(FileNotFoundError):
-            folder.unlink(name + suffix)
+    try:
+        for suffix in SIDE_FILES:  # SQLite would take those of a database that was deleted for its own
+            with suppress(FileNotFoundError):
+                folder.unlink(name + suffix)
+    except (IsADirectoryError, PermissionError):  # a folder, for which systems have either error
+        rename_damaged(folder, name)
     os.close(folder.open_file(name, CREATE))
     folder.sync()
 
@@ -337,7 +340,7 @@ def copy_to_memory(path: str, memory: sqlite3.Connection) -> bool:
             raise sqlite3.OperationalError("database is locked")
 
     for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
-        uri = f"file:{quote(path)}?{options}"
+        uri = f"file:{quote(os.fsencode(path))}?{options}"
         with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
             source.backup(memory, progress=stop_if_late)
             return True

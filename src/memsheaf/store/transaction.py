@@ -188,7 +188,8 @@ class Transaction(Placing):
         The drafts of a commit are gone when all its texts are in place. Those of no commit had a writer who died
         before it decided. After a reboot a draft says nothing, as it was not flushed.
         """
-        drafts = {name for name in self.history.names() if name.startswith("draft-")}
+        files = [entry.name for entry in self.history.scan() if not entry.is_dir(follow_symlinks=False)]
+        drafts = {name for name in files if name.startswith("draft-")}
         rebooted = self.past.is_suspect(self.boot)
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
