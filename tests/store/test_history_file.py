@@ -405,6 +405,21 @@ def test_a_database_of_another_program_is_set_aside(store: FolderStore, number: 
     assert aside.read_bytes() == theirs
 
 
+def test_a_database_whose_tables_are_named_in_no_utf_8_is_set_aside(store: FolderStore) -> None:
+    store.close()
+    with closing(sqlite3.connect(history(store.root), isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(
+            "UPDATE sqlite_schema SET sql = CAST(CAST(sql AS BLOB) || x'202d2dff' AS TEXT) WHERE name = 'uses'"
+        )
+
+    assert list(store.history()) == []
+    put(store, "b.md", b"b\n")
+
+    assert told(store) == [("b.md", b"b\n")]
+    assert store.damaged()
+
+
 @pytest.mark.parametrize("number", [-1, 0, 99])
 def test_a_history_with_another_number_of_version_is_used(store: FolderStore, number: int) -> None:
     store.close()
@@ -436,6 +451,7 @@ def test_a_history_of_a_later_version_may_have_more_columns(store: FolderStore) 
         "UPDATE commits SET at = 5, why = x'00ff', author = 1.5, undoes = x'ff'",
         "UPDATE changes SET before = 5, after = x'ff' WHERE n = 1",
         "UPDATE changes SET path = 5 WHERE n = 1",
+        "UPDATE changes SET n = CAST(x'ff' AS TEXT) WHERE n = 1",
         "UPDATE texts SET data = 5",
         "INSERT INTO tombstones (line) VALUES (5), ('text'), (x'ff')",
         "INSERT OR REPLACE INTO facts VALUES ('flushed', x'ff'), ('pruned', x'ff')",

@@ -307,9 +307,9 @@ class History(Database):
         with self.writing() as db:
             found: set[tuple[int, int, Version, Version]] = set()
             for name in names:
-                found.update(db.execute("SELECT n, place, before, after FROM changes WHERE path = ?", (name,)))
+                found.update(self.rows("SELECT n, place, before, after FROM changes WHERE path = ?", name))
             for step in steps:
-                found.update(db.execute(_STEP, step))
+                found.update(self.rows(_STEP, *step))
             versions = json.dumps(
                 sorted({version for row in found for version in row[2:] if version and is_version(version)})
             )

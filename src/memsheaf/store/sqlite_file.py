@@ -279,7 +279,7 @@ class Database:
         parts = [statement.rpartition(")") for statement in ours]
         has_ours = all(any(sql.startswith(head) and sql.endswith(tail) for sql in schema) for head, _, tail in parts)
         is_later = _user_version(self._db) > len(self.migrations) and has_ours
-        return set(schema.values()) <= {"table", "index"} and (is_later or schema.keys() == ours)
+        return all(schema.values()) and (is_later or schema.keys() == ours)
 
 
 _OPEN: WeakSet[Database] = WeakSet()
@@ -306,9 +306,11 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return _code_of(error) in _DAMAGE_CODES
 
 
-def _read_schema(db: sqlite3.Connection) -> dict[str, str]:
-    schema = dict(db.execute("SELECT sql, type FROM sqlite_schema WHERE sql IS NOT NULL"))
-    schema.pop(_SEQUENCES, "")
+def _read_schema(db: sqlite3.Connection) -> dict[str, bool]:
+    """Return the statements that made the schema, and False for those that made neither a table nor an index."""
+    rows = db.execute("SELECT CAST(sql AS BLOB), type IN ('table', 'index') FROM sqlite_schema WHERE sql IS NOT NULL")
+    schema = {_decode_damaged(sql): bool(is_table) for sql, is_table in rows}
+    schema.pop(_SEQUENCES, None)
     return schema
 
 
