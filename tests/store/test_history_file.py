@@ -451,6 +451,8 @@ def test_a_history_of_a_later_version_may_have_more_columns(store: FolderStore) 
         "UPDATE commits SET at = 5, why = x'00ff', author = 1.5, undoes = x'ff'",
         "UPDATE changes SET before = 5, after = x'ff' WHERE n = 1",
         "UPDATE changes SET path = 5 WHERE n = 1",
+        "UPDATE commits SET id = ''",
+        "UPDATE commits SET undoes = id",
         "UPDATE changes SET n = CAST(x'ff' AS TEXT) WHERE n = 1",
         "UPDATE texts SET data = 5",
         "INSERT INTO tombstones (line) VALUES (5), ('text'), (x'ff')",
@@ -477,6 +479,21 @@ def test_values_that_no_version_wrote_hide_no_memory_and_stop_no_save(store: Fol
     assert store.undo(by="user").revisions
     assert store.erase("a.md", by="user")
     store.prune()
+
+
+def test_names_that_lead_back_to_each_other_are_followed_once(store: FolderStore) -> None:
+    put(store, "b.md", b"two\n")
+    version = version_of(b"two\n")
+    store.close()
+    change_history(store.root, "DELETE FROM commits")
+    change_history(store.root, "DELETE FROM changes")
+    for n, (id, path, other) in enumerate((("b", "b.md", "a.md"), ("a", "a.md", "b.md"), ("b", "b.md", "a.md"))):
+        change_history(store.root, "INSERT INTO commits VALUES (?, ?, '', 'user', 'rename x', '', '', 2)", n, id)
+        change_history(store.root, "INSERT INTO changes VALUES (?, 0, ?, '', ?)", n, path, version)
+        change_history(store.root, "INSERT INTO changes VALUES (?, 1, ?, ?, '')", n, other, version)
+
+    assert len(list(store.trail("a.md"))) < 9
+    assert store.erase("a.md", by="user")
 
 
 def test_what_is_set_aside_in_the_same_second_replaces_nothing(store: FolderStore) -> None:

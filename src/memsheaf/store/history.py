@@ -163,7 +163,7 @@ class History(Database):
         if path is not None:
             chosen, of_path = "SELECT DISTINCT n FROM changes WHERE path = ?2 AND n < ?1", "AND path = ?2"
         chosen += f" ORDER BY n DESC LIMIT {COMMITS_PER_QUERY}"
-        end = self.rows("SELECT max(n) FROM commits WHERE id = ?", before)[0][0] or 1 << 62
+        end = self.rows("SELECT max(n) FROM commits WHERE id = ? AND id <> ''", before)[0][0] or 1 << 62
         while page := self._select(chosen, end, *([] if path is None else [path]), of_path=of_path):
             yield from (commit for _, commit in page if commit.revisions or path is None)
             end = page[-1][0]
@@ -171,12 +171,16 @@ class History(Database):
     def trail(self, path: str) -> Iterator[Commit]:
         """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
         before = ""
+        renamings: set[str] = set()  # the ids of a hostile history may lead back
         while path:
             older = ""
             for commit in self.history(path, before=before):
                 yield commit
-                if commit.revisions[0].before == ABSENT and (older := self._find_older_name(path, commit.id)):
+                if commit.revisions[0].before != ABSENT or commit.id in renamings:
+                    continue
+                if older := self._find_older_name(path, commit.id):
                     before = commit.id
+                    renamings.add(before)
                     break
             path = older
 
@@ -193,7 +197,9 @@ class History(Database):
         """Return the name from which a commit moved a text to this path; "" if it did not."""
         try:
             commit = original = self.find(commit_id)
-            while original.undoes:
+            undone = {""}
+            while original.undoes not in undone:
+                undone.add(original.undoes)
                 original = self.find(original.undoes)
         except NoSuchCommit:
             return ""
