@@ -173,11 +173,20 @@ class Database:
             DatabaseFailed: it cannot be read.
         """
         copy = cls.in_memory()
-        if not copy_to_memory(folder.name_for_others(cls.name), copy._db):
-            raise DatabaseFailed(errno.EIO, f"{cls.name} cannot be read")
-        if copy._is_outdated():
-            migrate(copy._db, cls.migrations)
-        return copy if copy._is_ours() else cls.in_memory()
+        ends = time.monotonic() + LOCK_SECONDS
+
+        def stop_if_late(*_: int) -> None:
+            if time.monotonic() > ends:  # SQLite would try for ever while another process holds the file
+                raise sqlite3.OperationalError("database is locked")
+
+        for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
+            uri = f"file:{quote(os.fsencode(folder.name_for_others(cls.name)))}?{options}"
+            with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
+                source.backup(copy._db, progress=stop_if_late)
+                if copy._is_outdated():
+                    migrate(copy._db, cls.migrations)
+                return copy if copy._is_ours() else cls.in_memory()
+        raise DatabaseFailed(errno.EIO, f"{cls.name} cannot be read")
 
     @classmethod
     def identify(cls, folder: Folder) -> tuple[int, ...]:
@@ -331,22 +340,6 @@ def _make_file(folder: Folder, name: str) -> None:
         rename_damaged(folder, name)
     os.close(folder.open_file(name, CREATE))
     folder.sync()
-
-
-def copy_to_memory(path: str, memory: sqlite3.Connection) -> bool:
-    """Copy a database, also where nothing can be written; return False if it cannot be read."""
-    ends = time.monotonic() + LOCK_SECONDS
-
-    def stop_if_late(*_: int) -> None:
-        if time.monotonic() > ends:  # SQLite would try for ever while another process holds the file
-            raise sqlite3.OperationalError("database is locked")
-
-    for options in ("mode=ro", "mode=ro&immutable=1"):  # the second passes over a log that only a writer can read
-        uri = f"file:{quote(os.fsencode(path))}?{options}"
-        with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as source:
-            source.backup(memory, progress=stop_if_late)
-            return True
-    return False
 
 
 def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
