@@ -36,7 +36,12 @@ def change_history(root: str | Path, sql: str, *values: object) -> None:
 
 
 def leave_unplaced(root: str | Path) -> None:
-    """As if the writer had died before it noted that its last commit is placed."""
-    change_history(root, "UPDATE commits SET state = 0 WHERE n = (SELECT max(n) FROM commits)")
+    """As if the writer had died before it put its last commit in place: the drafts are there."""
+    sql = (
+        "SELECT id, place, data FROM commits JOIN changes USING (n) LEFT JOIN texts ON version = after"
+        " WHERE n = (SELECT max(n) FROM commits)"
+    )
+    with closing(sqlite3.connect(history(root))) as db:
+        for commit_id, place, data in db.execute(sql):
+            history(root).with_name(f"draft-{commit_id}-{place}").write_bytes(data or b"")
     change_history(root, "UPDATE facts SET value = value - 1 WHERE name = 'flushed'")
-    history(root).with_name("placed").unlink(missing_ok=True)

@@ -65,8 +65,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, o
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
-from memsheaf.store import ABSENT, HISTORY, HUB, Commit, Version
-from memsheaf.store.commit_queries import CommitSummary, find_version, read_summaries, trail
+from memsheaf.store import ABSENT, HISTORY, HUB, Commit, CommitSummary, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import SAME, alike, fact
@@ -493,7 +492,7 @@ class OpenScope:
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
         """Return the commits of this scope or of one memory, also before its renaming, newest first."""
         self.index.look()
-        commits = trail(self.store, self.spell(path)) if path else self.store.history()
+        commits = self.store.trail(self.spell(path)) if path else self.store.history()
         return (commit._replace(scope=self.name) for commit in islice(commits, limit))
 
     def since(self, commit_id: str) -> Iterator[Commit]:
@@ -506,7 +505,7 @@ class OpenScope:
         self.index.look()
         since = datetime.fromisoformat(day).astimezone(UTC).isoformat()
         nothing: list[CommitSummary] = []
-        return self.store.ask_history(lambda past: read_summaries(past, since), nothing)
+        return self.store.ask_history(lambda past: past.summaries(since), nothing)
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
@@ -531,7 +530,7 @@ class OpenScope:
         if older:
             texts = self.text_at(path, older), self.text_at(path, newer)
             return diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
-        last = next(trail(self.store, path), None)
+        last = next(self.store.trail(path), None)
         if last is None:
             raise NotFound(self.ref(path))
         step = last.revisions[0]
@@ -543,7 +542,7 @@ class OpenScope:
         """Return the commit that each line of a memory came with."""
         self.index.look()
         memory = self.read(path)
-        return blame(memory.text, trail(self.store, memory.path))
+        return blame(memory.text, self.store.trail(memory.path))
 
     def text_at(self, path: str, version: Version) -> str:
         """Return the text that a memory had at a version; without one, the text it has now."""
@@ -552,7 +551,7 @@ class OpenScope:
             return present.text
         if not version:
             return ""
-        return find_version(trail(self.store, path), path, version).decode("utf-8", "replace")
+        return self.store.version(path, version).decode("utf-8", "replace")
 
     # Writing
 
@@ -919,7 +918,7 @@ class OpenScope:
             NotInHistory: the history no longer holds it.
         """
         path = self.spell(path)
-        data = find_version(trail(self.store, path), path, version)
+        data = self.store.version(path, version)
         present = self.find(path)
         if present is None and is_fact(path):
             refuse_superseded(self.parse(path, data), self.facts())
@@ -1109,8 +1108,7 @@ def _open_store(
             private=os.path.dirname(root) if scope.layer == "session" else "",
             announce=None if checkout else partial(_note_unseen, find),
         )
-    if store.left_journal:
-        bring_journal(store)
+    bring_journal(store)
     if not read_only:
         store.recover()
     return store, ledger

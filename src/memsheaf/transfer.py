@@ -83,7 +83,6 @@ from memsheaf.state import DATABASE, DATABASE_FILES, State
 from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, HISTORY, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
-from memsheaf.store.commit_queries import trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.history import DATABASE as HISTORY_DATABASE
 from memsheaf.store.history import DATABASE_FILES as HISTORY_FILES
@@ -828,7 +827,7 @@ def _erase_here(scope: OpenScope, path: str) -> Proof:
     scope.require_writable()
     store, index, path, state = scope.store, scope.index, scope.spell(path), scope.state
     cache = os.path.dirname(index.files()[0])
-    steps = (step for commit in trail(store, path) for step in commit.revisions)
+    steps = (step for commit in store.trail(path) for step in commit.revisions)
     texts = {data for step in steps for data in (step.old, step.new) if data}
     if present := scope.find(path):
         texts.add(present.data)

@@ -315,7 +315,7 @@ def list_tracked_private(checkout: str, root: str) -> list[str]:
 
 def bring_journal(store: FolderStore) -> None:
     """Move a journal that an earlier version kept among the memories to its place, unless it came with a commit."""
-    if list_tracked(store.checkout, os.path.join(store.root, HISTORY)) == []:
+    if store.left_journal and list_tracked(store.checkout, os.path.join(store.root, HISTORY)) == []:
         store.bring_journal()
 
 
@@ -387,8 +387,7 @@ def open_root(folder: str, root: str, checkout: str) -> FolderStore:
     elif root.startswith("sessions/"):
         private = os.path.dirname(place)
     store = FolderStore(place, checkout=checkout, private=private)
-    if store.left_journal:
-        bring_journal(store)
+    bring_journal(store)
     return store
 
 

@@ -158,6 +158,36 @@ def test_what_a_person_saved_before_the_power_cut_is_not_overwritten(tmp_path: o
     assert reopened.read("a.md").data == b"a person's\n"
 
 
+def test_a_removal_that_a_dead_process_decided_is_completed(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    store = FolderStore(root, boot="one")
+    store.commit([Change("a.md", b"old\n", ABSENT), Change("b.md", b"old\n", ABSENT)], by="agent")
+    store.commit([Change(path, None, version_of(b"old\n")) for path in ("a.md", "b.md")], by="agent")
+    store.close()
+    leave_unplaced(root)
+    _replace(root, "a.md", b"old\n")
+    _replace(root, "b.md", b"a person's\n")
+
+    FolderStore(root, boot="one").recover()
+
+    assert not (tmp_path / "a.md").exists()
+    assert (tmp_path / "b.md").read_bytes() == b"a person's\n"
+    assert list((tmp_path / ".history").glob("draft-*")) == []
+
+
+def test_a_folder_with_the_name_of_a_draft_completes_nothing(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    store = FolderStore(root, boot="one")
+    store.commit([Change("a.md", b"old\n", ABSENT)], by="agent")
+    commit = store.commit([Change("a.md", b"new\n", version_of(b"old\n"))], by="agent")
+    (tmp_path / ".history" / f"draft-{commit.id}-0").mkdir()
+    (tmp_path / "a.md").write_bytes(b"old\n")
+
+    FolderStore(root, boot="one").commit([Change("b.md", b"b\n", ABSENT)], by="agent")
+
+    assert (tmp_path / "a.md").read_bytes() == b"old\n", "a person's edit"
+
+
 def test_what_a_person_saved_after_a_crash_is_not_overwritten_by_completing_the_commit(tmp_path: object) -> None:
     root = str(tmp_path)
     store = FolderStore(root, boot="one")

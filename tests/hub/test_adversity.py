@@ -28,7 +28,7 @@ from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import add_ahead, read_ahead, remove_hub, write_settings
 from memsheaf.store import ABSENT, HISTORY, Change, version_of
-from memsheaf.store.access import StoreAccess
+from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder
 
 __all__ = ["machine"]  # the fixture
@@ -721,7 +721,7 @@ def test_to_wait_for_another_process_here_is_not_to_wait_for_the_hub(
         monkeypatch.setattr(f"memsheaf.hub.{name}", 2.0)
 
     def hold() -> None:
-        with StoreAccess(one.root, clock=time.time).locked("lock"):
+        with FolderStore(one.root).locked("lock"):
             held.set()
             time.sleep(3.0)
 

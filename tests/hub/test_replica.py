@@ -13,7 +13,6 @@ from memsheaf.errors import Busy, Changed, HubUnreachable, NotFound, PathRefused
 from memsheaf.hub import Hub, HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
-from memsheaf.store.commit_queries import commit_authors
 from memsheaf.store.folder import FolderStore
 
 Machines = Callable[..., Replica]
@@ -156,7 +155,7 @@ def test_the_history_tells_who_saved_each_version(machine: Machines) -> None:
     asked = [(path, version_at(ben, path)) for path in ("a.md", "b.md")]
     nobody = ("a.md", "0" * 64)
     nothing: dict[tuple[str, str], str] = {}
-    found = ben.ask_history(lambda past: commit_authors(past, [*asked, nobody]), nothing)
+    found = ben.ask_history(lambda past: past.authors([*asked, nobody]), nothing)
     assert found == {asked[0]: "@ana" if ben.hub.me else "user", asked[1]: "user"}
 
 

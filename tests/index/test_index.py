@@ -163,6 +163,24 @@ def test_without_a_place_for_the_index_the_answers_are_the_same(settings: Settin
         assert answers(sheaf) == before
 
 
+def test_on_a_full_disk_the_answers_are_the_same_and_the_index_stays(sheaf: Sheaf, settings: Settings) -> None:
+    fill(sheaf)
+    expected = sheaf.list(), sheaf.search("remarkable")
+    database = database_for(sheaf.root, settings.cache)
+    write(sheaf, "new.md", PLAIN.replace("body", "body\n" * 10_000))
+    before = os.stat(database).st_ino
+    sheaf.own.index.query(
+        lambda db: db.execute("PRAGMA max_page_count = 1")
+    )  # SQLite says then what a full disk says
+
+    rows = sheaf.list()
+
+    assert [row for row in rows if row.path != "new.md"] == expected[0]
+    assert [row.path for row in rows if row not in expected[0]] == ["new.md"]
+    assert sheaf.search("remarkable") == expected[1]
+    assert os.stat(database).st_ino == before
+
+
 def test_a_lost_index_makes_no_history_of_its_own(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf:
         for name in ("one", "two", "three"):

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -130,6 +131,7 @@ def test_a_file_where_an_earlier_version_had_its_folder_is_nothing(tmp_path: Pat
 
 ADD = """
 import sys
+import threading
 from memsheaf.state import State
 state = State(sys.argv[1])
 for _ in range(50):
@@ -169,6 +171,21 @@ def test_where_memory_cannot_be_shared_a_rollback_journal_serves(state: State, t
 
     assert (state.load("a"), state.load("count")) == (1, 100)
     assert not (tmp_path / "state.db-wal").exists()
+
+
+def test_with_a_rollback_journal_a_writer_waits_for_who_reads(state: State, tmp_path: Path) -> None:
+    (tmp_path / "state.db").touch(0o600)
+    (tmp_path / "state.db-shm").symlink_to("nowhere")
+    state.save("a", 1)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None, check_same_thread=False)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM note").fetchall()
+        ending = threading.Timer(0.5, reader.execute, ["ROLLBACK"])
+        ending.start()
+        state.save("a", 2)
+        ending.join()
+
+    assert state.load("a") == 2
 
 
 def test_a_database_from_where_memory_was_shared_opens_where_it_is_not(state: State, tmp_path: Path) -> None:
@@ -213,6 +230,27 @@ def test_damage_in_the_middle_is_told_once_and_set_aside(state: State, tmp_path:
     assert ".damaged-" in path
     assert "begun again" in problem
     assert f"sqlite3 {path} .recover" in advice
+
+
+@pytest.mark.parametrize("is_link", [False, True], ids=["folder", "link"])
+def test_what_is_no_plain_file_is_told_and_stays(state: State, tmp_path: Path, is_link: bool) -> None:
+    place = tmp_path / "state.db"
+    if is_link:
+        place.symlink_to("elsewhere")
+    else:
+        place.mkdir()
+
+    ((path, problem, advice),) = check(str(tmp_path))
+    assert path == str(place)
+    assert problem.startswith("it cannot be used")
+    assert "move it away" in advice
+    assert state.load("a") is None
+    with pytest.raises(StoreFailed):
+        state.save("a", 1)
+
+    place.rename(tmp_path / "moved")
+    state.save("a", 1)
+    assert state.load("a") == 1
 
 
 def test_a_later_version_of_the_database_is_used_as_it_is(state: State, tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import pytest
 
 from memsheaf.errors import Changed
 from memsheaf.store import ABSENT, Change, Commit, version_of
-from memsheaf.store.atomic_replace import Placing
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.history import open_history
+from memsheaf.store.history import History
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
 
@@ -27,9 +26,9 @@ OURS, OLD, THEIRS = b"what we write\n", b"what was there\n", b"what the person s
 def transaction_at(root: Path, *, portable: bool) -> Iterator[Transaction]:
     """Someone between the check of the versions and the placing of the texts."""
     with Folder.open(str(root), portable=portable) as folder, folder.folder(".history", create=True) as history:
-        past = open_history(history, None, create=True)
+        past = History.open(history, None, create=True)
         assert past
-        yield Transaction(folder, history, past, "boot", Placing(folder, history, 0.001, past))
+        yield Transaction(folder, history, past, "boot", 0.001)
         past.close()
 
 
@@ -95,6 +94,29 @@ def test_a_link_put_in_the_way_is_left_alone_and_leads_nowhere(tmp_path: Path, p
     assert outside.read_bytes() == THEIRS
     assert (root / "a.md").is_symlink()
     FolderStore(str(root)).commit([Change("c.md", OURS, ABSENT)], by="agent")  # and the store goes on
+
+
+def test_each_change_has_a_draft_until_its_file_is_in_place(tmp_path: Path) -> None:
+    """By it whoever comes after a crash knows what is left to be done, also of a removal."""
+    FolderStore(str(tmp_path)).commit([Change("a.md", OLD, ABSENT), Change("b.md", OLD, ABSENT)], by="agent")
+    seen: list[list[str]] = []
+    with transaction_at(tmp_path, portable=False) as transaction:
+        changes = [
+            Change("a.md", OURS, version_of(OLD)),
+            Change("b.md", None, version_of(OLD)),
+            Change("c.md", OURS, ABSENT),
+        ]
+        commit = Commit(
+            "0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", tuple(map(transaction.revision, changes))
+        )
+        transaction.carry_out(commit, lambda transaction, commit: seen.append(drafts_in(tmp_path)))
+
+    assert seen == [[f"draft-0123456789ab-{number}" for number in range(3)]]
+    assert drafts_in(tmp_path) == []
+
+
+def drafts_in(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / ".history").glob("draft-*"))
 
 
 def test_a_deletion_by_a_person_is_not_undone_by_our_write(tmp_path: Path) -> None:

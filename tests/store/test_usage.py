@@ -113,7 +113,7 @@ def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Setting
     environment = {**os.environ, "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
-    assert "user_fact-005.md" in full.own.store.uses_noted()[0]
+    assert "user_fact-005.md" in full.own.store.uses_noted()
 
 
 def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
@@ -134,7 +134,7 @@ def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: lis
 def test_who_may_only_read_leaves_no_trace(full: Sheaf, opened: Open) -> None:
     opened(read_only=True).own.count_use(["user_fact-005.md"])
 
-    assert full.own.store.uses_noted()[0] == {}
+    assert full.own.store.uses_noted() == {}
 
 
 def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
@@ -142,7 +142,7 @@ def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
     proof = erase(full.own, "user_fact-005.md")
 
     assert proof.gone
-    assert [*full.own.store.uses_noted()[0]] == ["user_fact-006.md"]
+    assert [*full.own.store.uses_noted()] == ["user_fact-006.md"]
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> None:

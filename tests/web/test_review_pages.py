@@ -148,7 +148,7 @@ def test_the_recall_lab_explains_a_message_and_counts_nothing(
     expect(page.locator("pre").last).to_contain_text("Memory")
     check_accessibility(page)
     assert layers.own.recalled() == []
-    assert layers.own.store.uses_noted()[0] == {}
+    assert layers.own.store.uses_noted() == {}
 
 
 def test_a_decision_is_about_the_text_that_was_shown(layers: Sheaf, site: Site) -> None:

@@ -12,7 +12,6 @@ from memsheaf.guard.paths import is_memory_path, with_suffix
 from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
 from memsheaf.hub.replica_state import ERASED, ReplicaState, read_state, write_state
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
-from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
 
@@ -75,7 +74,7 @@ class Erasures:
         blocked: dict[str, str] = {}
         fresh = {step.path for one in waiting for step in one.revisions if step.before == ABSENT}
         renamed = [  # by pending commits
-            path for path in fresh if any(older in erasure.names for _, older in steps_before_renaming(store, path))
+            path for path in fresh if any(older in erasure.names for older in find_older_names(store, path))
         ]
         for name in (*renamed, *erasure.names):
             try:
@@ -129,6 +128,12 @@ def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, E
         commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
     names, versions = zip(*sorted(back), strict=True)
     return pulled._replace(commits=commits), Erasure(os.urandom(6).hex(), names, versions)
+
+
+def find_older_names(store: FolderStore, path: str) -> set[str]:
+    """Return the names that a text had before it was renamed."""
+    nothing: set[str] = set()
+    return store.ask_history(lambda past: {name for _, name in past.steps_before_renaming(path)}, nothing)
 
 
 def may_have_had(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None) -> bool:
@@ -190,7 +195,6 @@ def kept_aside(
         opened.carry_out(back)
         alone = memory._replace(id=os.urandom(6).hex(), at=at)
         opened.note(alone)
-        opened.finish(alone)
         state = read_state(opened.history)
         pending = tuple(name for name in state.pending if name not in (away.id, back.id))
         write_state(opened.history, state._replace(pending=pending))

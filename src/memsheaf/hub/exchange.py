@@ -10,8 +10,7 @@ from memsheaf.guard.paths import CATALOG, is_memory_path
 from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import Commit, Revision, Version, version_of
-from memsheaf.store.commit_queries import HUB, OTHERS
-from memsheaf.store.history import is_commit_id
+from memsheaf.store.history import HUB, OTHERS, is_commit_id
 
 WHY_LIMIT = 8_000  # bytes of a commit's reason that are pushed
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"

@@ -36,7 +36,7 @@ from memsheaf.hub.replica_state import (
 )
 from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, Commit, Revision, Version, lost, tombstones, version_of
-from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors
+from memsheaf.store.history import HUB, JOINED, OTHERS
 from memsheaf.store.transaction import Transaction
 
 AT_ONCE = 500  # texts of one commit of a first pull
@@ -249,7 +249,6 @@ class Merge:
         ):
             commit = Commit(os.urandom(6).hex(), self._now(), by, why, revisions)
             self._transaction.note(commit)
-            self._transaction.finish(commit)
             pending.append(commit.id)
         state = self.state
         kept = tuple([*state.told, *told][-TOLD:])
@@ -275,7 +274,7 @@ class Merge:
         """
         bases = (one for path, one in first_steps(self.waiting()).items() if path not in self.state.held)
         steps = [one._replace(after=one.before, new=one.old) for one in bases if one.before != ABSENT]
-        authors = commit_authors(self._transaction.past, [(one.path, one.after) for one in steps])
+        authors = self._transaction.past.authors([(one.path, one.after) for one in steps])
         for one in filter(is_sound, steps):
             by = authors.get((one.path, one.after), HUB)
             self._place(Commit(os.urandom(6).hex(), self._now(), by, "the hub did not take a change", ()), [one])

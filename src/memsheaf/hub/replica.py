@@ -66,10 +66,10 @@ class Replica(FolderStore):
         super().__init__(root, **options)  # type: ignore[arg-type]  # those of FolderStore
         self.settings = settings
         self.hub = hub
-        self._access.announce = self._announce
+        self.announce = self._announce
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
-        self.erasures = Erasures(settings, hub, self.state, self._change_state, self._access.transaction, self._now)
+        self.erasures = Erasures(settings, hub, self.state, self._change_state, self.transaction, self._now)
         self._only_here = False  # what is erased is what the hub erased
         self._gone: list[str] = []  # what was erased here since the last sync, as others erased it
         self._is_behind = False  # the hub refused a change: it has a text that is not here
@@ -208,7 +208,7 @@ class Replica(FolderStore):
 
     def waiting(self) -> list[Commit]:
         """The commits that the hub has not seen, oldest first."""
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             return self._merge(transaction).waiting()
 
     def unsent(self) -> dict[str, str]:
@@ -231,8 +231,8 @@ class Replica(FolderStore):
         whole, is_through = False, True
         refused: HubRefused | None = None
         before = self.state()
-        with self.lock("hub", wait=time_left(self._access.wait)):
-            with self._access.transaction() as transaction:
+        with self.lock("hub", wait=time_left(self.wait)):
+            with self.transaction() as transaction:
                 if has_another_hub(transaction.history, self.settings):
                     raise HubRefused("this scope has another hub by now; open it again")
             try:
@@ -273,7 +273,7 @@ class Replica(FolderStore):
         """
         with suppress(HubRestored):
             if self.state().refused and self.sync().lacks_permission:
-                with self.lock("hub"), self._access.transaction() as transaction:
+                with self.lock("hub"), self.transaction() as transaction:
                     self._merge(transaction).withdraw()
                 return self.sync()
         return self.sync(again=True)
@@ -309,14 +309,14 @@ class Replica(FolderStore):
             self._erase_pulled(erasure, is_joining=not state.joined)
         if pulled.whole and state.joined and self._send()[0]:
             return self._pull()  # a push whose answer was lost may have arrived, which a whole pull does not show
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             merge = self._merge(transaction)
             if (merge.state.joined, merge.state.cursor) != (before.joined, before.cursor):
                 raise Busy("the hub of this scope was changed in this moment")
             if state.joined:
                 merge.apply(pulled, sent)
             else:
-                found = (entry.path for entry in self._access.scan() if not entry.problem)
+                found = (entry.path for entry in self.scan() if not entry.problem)
                 merge.join(pulled, (*(path for path in found if path and path[-1] != "/"), *self.events()))
             state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
@@ -327,7 +327,7 @@ class Replica(FolderStore):
 
     def _can_place(self, path: str) -> bool:
         """Whether what stood in the way of a memory is gone."""
-        with suppress(MemsheafError), self._access.transaction() as transaction:
+        with suppress(MemsheafError), self.transaction() as transaction:
             transaction.present(path)
             return True
         return False
@@ -345,7 +345,7 @@ class Replica(FolderStore):
         """Push what waits, in order, and add it to `pushed`; gives whether the hub took all that may go."""
         if not self.state().pending:
             return True
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             merge = self._merge(transaction)
             waiting, state = merge.hold(), merge.state
             known = {one.id for one in waiting}
@@ -369,7 +369,7 @@ class Replica(FolderStore):
                     return False
                 if not error.is_of_commit:
                     raise
-                with self._access.transaction() as transaction:
+                with self.transaction() as transaction:
                     now = read_state(transaction.history)
                     held = {**now.held, **dict.fromkeys(paths, f"{NOT_TAKEN}{error}")}
                     write_state(transaction.history, now._replace(held=held))
@@ -379,7 +379,7 @@ class Replica(FolderStore):
                 if refused == REFUSED and groups:
                     raise  # the rest waits for the same reason
                 continue
-            with self._access.transaction() as transaction:
+            with self.transaction() as transaction:
                 now = read_state(transaction.history)
                 for commit in to_push:
                     add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
@@ -402,7 +402,7 @@ class Replica(FolderStore):
         self.settings.check_address()
         if self._only_here:
             return super().erase(path, by=by)
-        path = self._access.spelling(path)
+        path = self.spelling(path)
         seen = self._version_here(path)
         self.sync()
         if self._version_here(path) not in (seen, ABSENT):
@@ -436,7 +436,7 @@ class Replica(FolderStore):
         return ()
 
     def _change_state(self, change: Callable[[ReplicaState], ReplicaState]) -> None:
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             write_state(transaction.history, change(read_state(transaction.history)))
 
     def _merge(self, transaction: Transaction) -> Merge:

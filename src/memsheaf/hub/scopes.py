@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from memsheaf.hub.replica_state import (
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.state import State
-from memsheaf.store.access import StoreAccess
+from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder
 from memsheaf.transfer import synchronize
 from memsheaf.work.checks import ERROR, INFO, WARNING, Finding
@@ -220,7 +219,7 @@ def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
 
 def _history(root: str) -> AbstractContextManager[Folder]:
     """Open the folder of a scope's journal, with its lock held."""
-    return StoreAccess(root, clock=time.time).locked("lock")
+    return FolderStore(root).locked("lock")
 
 
 def _this_machine(folder: str) -> tuple[str, str]:

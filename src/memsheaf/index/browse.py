@@ -21,7 +21,7 @@ from memsheaf.index.database import (
 )
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
-from memsheaf.store.commit_queries import OTHERS, commit_authors
+from memsheaf.store.history import OTHERS
 from memsheaf.text.neutralize import plain_name
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def find_members(store: FolderStore, files: set[tuple[str, Version]]) -> dict[st
     """Return which member of a team saved these versions of files, by path, as far as the history has it."""
     members = {}
     nobody: dict[tuple[str, Version], str] = {}
-    for (path, _), author in store.ask_history(lambda past: commit_authors(past, files), nobody).items():
+    for (path, _), author in store.ask_history(lambda past: past.authors(files), nobody).items():
         member = author and getattr(store, "member", "")  # maybe on another machine
         if author.startswith(OTHERS):
             member = author[1:]

@@ -149,7 +149,7 @@ class Index:
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise Busy("another program is writing the search index; try again in a moment") from error
-                self._discard()
+                self._discard(is_sound=_is_full(error))
                 if has_looked:  # an empty database would answer "nothing"
                     self._refresher.look(self._connection())
                 return work(self._connection())
@@ -309,20 +309,23 @@ class Index:
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise
+                if _is_full(error):
+                    return connect(IN_MEMORY)
             delete(self._database)
             with suppress(sqlite3.DatabaseError):
                 return connect(self._database, self._store.root)
         return connect(IN_MEMORY)
 
-    def _discard(self) -> None:
-        """Throw the database away; one that cannot be removed is replaced by one in memory."""
+    def _discard(self, *, is_sound: bool = False) -> None:
+        """Throw the database away; one that is sound, or cannot be removed, is replaced by one in memory."""
         if self._db:
             self._db.close()
         self._forget_all()
-        try:
-            delete(self._database)
-        except OSError:
-            self._db = connect(IN_MEMORY)
+        with suppress(OSError):
+            if not is_sound:
+                delete(self._database)
+                return
+        self._db = connect(IN_MEMORY)
 
     def _search(
         self,
@@ -364,3 +367,8 @@ class Index:
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
     """Return True if another process is in the way: then the database is sound."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    """Return True if there is no room on the disk: then the database is sound."""
+    return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)

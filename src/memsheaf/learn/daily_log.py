@@ -92,8 +92,7 @@ class DailyLog:
         self._clock = clock
         self._inbox = Inbox(state, clock=clock)
         self._pages = self._store(RETENTION_DAYS)
-        if self._pages.left_journal:
-            bring_journal(self._pages)
+        bring_journal(self._pages)
 
     def _store(self, retention_days: float) -> FolderStore:
         return FolderStore(

@@ -13,28 +13,24 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from glob import escape, glob
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from shutil import rmtree
 from typing import Any
-from urllib.parse import quote
 
 from memsheaf.errors import Busy, PathRefused, StoreFailed
 from memsheaf.scope import parse_json
 from memsheaf.state.old_files import OldFile, find_pending, find_reader, take_in
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, read_file, replace
 from memsheaf.store.sqlite_file import (
-    DAMAGED_MARK,
     LOCK_SECONDS,
     SIDE_FILES,
-    copy_to_memory,
-    is_damage,
+    Damaged,
+    Database,
+    DatabaseFailed,
+    Outdated,
+    find_set_aside,
     is_in_hook,
-    migrate,
-    open_database,
-    rename_damaged,
-    retry_while_busy,
 )
 
 LIMIT = 64 * 1024 * 1024
@@ -87,101 +83,71 @@ CREATE INDEX trusted_by_folder ON trusted (folder, id)""",
 TABLES_BY_FOLDER = ("old_file", "note", "recall", "turn", "known_message", "heard", "proposal", "decision", "trusted")
 
 
-class _Database:
+class _StateDatabase(Database):
+    """The tables of all roots."""
+
+    name = DATABASE
+    migrations = MIGRATIONS
+
+
+class _Shared:
     """The `state.db` of a state directory, opened once for each process. Threads take turns."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.path = os.path.join(directory, DATABASE)
         self.lock = threading.RLock()
-        self.depth = 0  # of transactions inside each other
-        self._db: sqlite3.Connection | None = None
-        self._inode = 0
+        self.known: _StateDatabase | None = None
 
-    def open(self) -> sqlite3.Connection:
-        """Return the connection, to a new database if there is none. Raises sqlite3.DatabaseError, Busy, OSError."""
-        inode = self._find_inode()
-        if self._db and inode == self._inode:
-            return self._db
-        self.close()
-        self._db = open_database(self.path, MIGRATIONS)
-        self._inode = self._find_inode()
-        return self._db
+    def open(self, *, replace: bool) -> _StateDatabase:
+        """Return the database; it is made if there is none, and a damaged one is replaced.
 
-    def open_or_replace(self) -> sqlite3.Connection:
-        """Return the connection; a damaged database is set aside for a new one."""
-        try:
-            return self.open()
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-        self.set_aside()
-        return self.open()
-
-    def begin(self, durable: bool, wait: float) -> sqlite3.Connection:
-        """Begin a transaction, or a part of the one that this thread has begun."""
-        try:
-            db = self.open_or_replace()
-        except (OSError, PathRefused) as error:
-            why = error.why if isinstance(error, PathRefused) else error.strerror or error
-            raise StoreFailed(f"{self.path} cannot be written: {why}") from error
-        if not self.depth:
-            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"), wait)
-        self.depth += 1
-        return db
+        Raises:
+            Busy, StoreFailed.
+            Damaged: it is, and was not to be replaced.
+        """
+        if self.known and self.known.is_changing:
+            return self.known
+        with _told(f"{self.path} cannot be written"), Folder.open(self.directory, create=True) as folder:
+            try:
+                self.known = _StateDatabase.open(folder, self.known)
+            except Damaged as error:
+                if not replace and not isinstance(error, Outdated):
+                    raise
+            if self.known is None or not self.known.identity:
+                with kernel_lock(folder, LOCK, wait=LOCK_SECONDS):
+                    self.known = _StateDatabase.open(folder, self.known, create=True)
+        assert self.known
+        return self.known
 
     @contextmanager
     def translated(self) -> Iterator[None]:
         """Say in our own words why the database cannot be written, and set it aside if it is damaged."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            raise StoreFailed(f"{self.path} cannot be written: {error}") from error
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            self.set_aside()
-            raise StoreFailed(f"{self.path} was damaged, and set aside for a new one: {error}") from error
+        except DatabaseFailed as error:
+            if self.known and self.known.is_damaged:
+                self.open(replace=True)
+                raise StoreFailed(f"{self.path} was damaged, and set aside for a new one: {error}") from error
+            raise StoreFailed(f"{self.path} cannot be written: {error.strerror}") from error
 
-    def copy(self) -> sqlite3.Connection:
-        """Return a copy in memory of what can be read; nothing is written."""
-        memory = sqlite3.connect(":memory:", isolation_level=None)
-        copy_to_memory(self.path, memory)
-        with suppress(sqlite3.DatabaseError):
-            migrate(memory, MIGRATIONS)
-        return memory
-
-    def set_aside(self) -> None:
-        """Keep a damaged database under another name, unless another process did so. Raises Busy, OSError."""
-        inode = self._find_inode()
-        self.close()
-        with Folder.open(os.path.dirname(self.path)) as folder, kernel_lock(folder, LOCK, wait=LOCK_SECONDS):
-            if self._find_inode() == inode:
-                rename_damaged(folder, DATABASE)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._db:
-            self._db.close()
-            self._db = None
-
-    def exists(self) -> bool:
+    def is_writable(self) -> bool:
         """Return True if there is a file that can be written."""
         return os.path.isfile(self.path) and os.access(self.path, os.W_OK)
 
-    def _find_inode(self) -> int:
-        try:
-            return os.stat(self.path).st_ino
-        except OSError:
-            return 0
+    def close(self) -> None:
+        """Close the database."""
+        if self.known:
+            self.known.close()
+        self.known = None
 
 
-_DATABASES: OrderedDict[tuple[int, str], _Database] = OrderedDict()  # by process, as a fork must not share one
+_DATABASES: OrderedDict[tuple[int, str], _Shared] = OrderedDict()  # by process, as a fork must not share one
 
 
-def _database_at(directory: str) -> _Database:
+def _database_at(directory: str) -> _Shared:
     key = os.getpid(), directory
-    database = _DATABASES.setdefault(key, _Database(os.path.join(directory, DATABASE)))
+    database = _DATABASES.setdefault(key, _Shared(directory))
     _DATABASES.move_to_end(key)
     for oldest in list(_DATABASES.values())[:-MAX_OPEN_DATABASES]:
         if oldest.lock.acquire(blocking=False):
@@ -193,22 +159,28 @@ def _database_at(directory: str) -> _Database:
 def check(directory: str) -> Iterator[tuple[str, str, str]]:
     """Yield a path, a problem and an advice for what is damaged or was."""
     path = os.path.join(directory, DATABASE)
-    if os.path.lexists(path):
+    with suppress(FileNotFoundError), Folder.open(directory) as folder:
         try:
-            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as db:
-                problem = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-        except sqlite3.DatabaseError as error:
+            known = _StateDatabase.open(folder, None)
+            problem = known.find_damage() if known else ""
+        except Outdated:
+            problem = ""
+        except Damaged as error:
             problem = str(error)
-        if problem != "ok":
+        except (OSError, PathRefused) as error:
+            problem = ""
+            advice = "the memories are not affected; let this user write it, or move it away"
+            yield path, f"it cannot be used: {error}", advice
+        if problem:
             yield path, f"it is damaged: {problem}", "the memories are not affected; the next change sets it aside"
-    for damaged in glob(f"{escape(path)}{DAMAGED_MARK}*"):
-        if not damaged.endswith(SIDE_FILES):
+        for name in find_set_aside(folder):
+            damaged = os.path.join(directory, name)
             advice = f"`sqlite3 {damaged} .recover` shows what can be recovered; then remove it"
             yield damaged, "the state was damaged, and begun again: inbox, review queue, spending, trust", advice
 
 
 class State:
-    """What is kept about one root: rows in `state.db`, and a folder of files.
+    """The state of one root: rows in `state.db`, and a folder of files.
 
     Nothing is created before something is written. What cannot be read is nothing, never an error: a state that was
     lost or damaged is begun again.
@@ -219,12 +191,12 @@ class State:
 
     @classmethod
     def of(cls, root: str, state: str) -> State:
-        """The state of a root, in the state directory."""
+        """Return the state of a root, in the state directory."""
         name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:_NAME]
         return cls(os.path.join(state, name))
 
     def beside(self) -> list[State]:
-        """The states of all roots that are kept in the same directory, this one among them."""
+        """Return the states of all roots that are kept in the same directory, this one among them."""
         directory = os.path.dirname(self.folder)
         names = {name for table in TABLES_BY_FOLDER for (name,) in self.query(f"SELECT DISTINCT folder FROM {table}")}
         with suppress(OSError), os.scandir(directory) as entries:
@@ -239,20 +211,26 @@ class State:
     def query(self, sql: str, *values: object) -> list[Any]:
         """Return rows of `state.db`, and of what an earlier version left; none if it is damaged. Raises Busy."""
         database = self._database
-        with database.lock, suppress(sqlite3.DatabaseError, OSError, PathRefused):
-            if database.exists():
-                db = database.open()
-                pending = [] if database.depth else self._find_pending(db)
+        with database.lock, suppress(OSError, StoreFailed, Damaged):
+            if database.is_writable():
+                db = database.open(replace=False)
+                pending = [] if db.is_changing else self._find_pending(db)
                 if pending:
                     with suppress(Busy, StoreFailed):
                         with self.writing(durable=False, wait=IMPORT_WAIT_SECONDS):
                             pass  # it takes them in
                         pending = []
                 if not pending:
-                    return retry_while_busy(lambda: db.execute(sql, values).fetchall())
-            with closing(database.copy()) as copy:
-                take_in(copy, self.folder, self._find_pending(copy))
-                return copy.execute(sql, values).fetchall()
+                    try:
+                        return db.rows(sql, *values)
+                    finally:
+                        db.is_damaged = False  # only who writes replaces it
+            copy = _StateDatabase.in_memory()
+            with suppress(DatabaseFailed), Folder.open(database.directory) as folder:
+                copy = _StateDatabase.copy(folder)
+            with copy.writing() as connection:
+                take_in(connection, self.folder, self._find_pending(copy))
+            return copy.rows(sql, *values)
         return []
 
     @contextmanager
@@ -263,18 +241,10 @@ class State:
         """
         database = self._database
         with database.lock, database.translated():
-            db = database.begin(durable, wait)
-            try:
-                take_in(db, self.folder, self._find_pending(db))
-                yield db
-                if database.depth == 1:
-                    db.execute("COMMIT")
-            except BaseException:
-                if database.depth == 1 and db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-            finally:
-                database.depth -= 1
+            db = database.open(replace=True)
+            with db.writing(durable=durable, wait=wait) as connection:
+                take_in(connection, self.folder, self._find_pending(db))
+                yield connection
 
     def load(self, name: str) -> Any:
         """Return what was noted under a name; None if there is nothing."""
@@ -307,7 +277,7 @@ class State:
         """Empty the log of `state.db`, which has what was deleted; return False if another process reads it."""
         database = self._database
         with database.lock, database.translated():
-            return not database.open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            return database.open(replace=True).empty_log()
 
     def purge_notes(self, may_stay: Callable[[object], bool]) -> None:
         """Drop the values of objects that may not stay. Raises StoreFailed, Busy."""
@@ -321,10 +291,10 @@ class State:
         database = self._database
         try:
             with database.lock, database.translated():
-                if not database.exists():
+                if not database.is_writable():
                     return ""
-                db = database.open_or_replace()
-                retry_while_busy(lambda: db.execute("VACUUM"))
+                db = database.open(replace=True)
+                db.rows("VACUUM")
                 if not self.empty_log():
                     return "another process reads it, and its log cannot be emptied meanwhile"
                 data = db.serialize()
@@ -332,18 +302,18 @@ class State:
             return str(error)
         return "it has the text" if any(piece in data for piece in pieces) else ""
 
-    def _find_pending(self, db: sqlite3.Connection) -> list[OldFile]:
+    def _find_pending(self, db: Database) -> list[OldFile]:
         """Return the files of an earlier version that are to be read first."""
-        pending = find_pending(db, self.folder)
+        pending = find_pending(db.rows, self.folder)
         is_too_much = sum(file.size for file in pending) > MAX_HOOK_IMPORT_BYTES
         return [] if is_too_much and is_in_hook() else pending
 
     @property
-    def _database(self) -> _Database:
+    def _database(self) -> _Shared:
         return _database_at(os.path.dirname(self.folder))
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, None when it is not there or cannot be read."""
+        """Return the bytes of a file, None if it is not there or cannot be read."""
         try:
             with Folder.open(self.folder) as folder:
                 return read_file(folder, name, LIMIT)
@@ -366,7 +336,7 @@ class State:
         return size + len(data)
 
     def lines(self, name: str) -> Iterator[object]:
-        """What was added to a file, oldest first; lines that cannot be understood are left out."""
+        """Yield the values that were added to a file, oldest first; lines that cannot be understood are left out."""
         for line in (self.read(name) or b"").split(b"\n"):
             with suppress(ValueError, RecursionError):
                 yield json.loads(line)
@@ -381,7 +351,7 @@ class State:
             folder.unlink(name)
 
     def names(self, *, drafts: bool = False) -> list[str]:
-        """The files that are there, in the order of their names, without locks, and with drafts if asked for."""
+        """Return the files that are there, sorted, without locks, and with drafts if asked for."""
         try:
             with Folder.open(self.folder) as folder:
                 found = sorted(entry.name for entry in folder.scan() if not entry.is_dir(follow_symlinks=False))

@@ -20,6 +20,7 @@ from memsheaf.store.safe_dir import Folder, read_file
 MAX_FILE_BYTES = 64 << 20
 MAX_TOKENS = 10**9  # of a request
 
+Rows = Callable[..., list[tuple[Any, ...]]]
 Reader = Callable[[sqlite3.Connection, str, str, bytes], None]
 
 
@@ -32,7 +33,7 @@ class OldFile(NamedTuple):
     size: int
 
 
-def find_pending(db: sqlite3.Connection, folder: str) -> list[OldFile]:
+def find_pending(rows: Rows, folder: str) -> list[OldFile]:
     """Return the files in a folder that were not read as they are now, in the order of their names."""
     name = os.path.basename(folder)
     present = []
@@ -46,7 +47,7 @@ def find_pending(db: sqlite3.Connection, folder: str) -> list[OldFile]:
         return []
     if not present:
         return []
-    known = set(db.execute("SELECT name, inode, mtime, size FROM old_file WHERE folder = ?", (name,)))
+    known = set(rows("SELECT name, inode, mtime, size FROM old_file WHERE folder = ?", name))
     return sorted(file for file in present if file not in known)
 
 

@@ -41,7 +41,7 @@ class Document(NamedTuple):
 
     @property
     def version(self) -> Version:
-        """Which text this is; pass it as `expect` to change just this one."""
+        """The name of this text; pass it as `expect` to change just this one."""
         return version_of(self.data)
 
     @property
@@ -59,7 +59,7 @@ class ScanEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What shall be at `path` (None: nothing), provided that `expect` is there now; with `moves`, at that path."""
+    """A text for `path` (None: no file), provided that `expect` is there now; with `moves`, at that path."""
 
     path: str
     data: bytes | None
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class Revision(NamedTuple):
-    """What one commit did to one path. A text is None when absent, past retention, or erased."""
+    """A step of one commit at one path. A text is None when absent, past retention, or erased."""
 
     path: str
     before: Version
@@ -108,8 +108,33 @@ class Commit(NamedTuple):
         return hash(self[:-3])
 
 
+class CommitStep(NamedTuple):
+    """A step of a commit at one path; `has_text` is False past retention."""
+
+    path: str
+    before: Version
+    after: Version
+    has_text: bool
+
+    @property
+    def what(self) -> str:
+        """`added`, `changed` or `removed`."""
+        return "added" if not self.before else "changed" if self.after else "removed"
+
+
+class CommitSummary(NamedTuple):
+    """A commit without texts."""
+
+    id: str
+    at: str
+    by: str
+    why: str
+    undoes: str
+    steps: tuple[CommitStep, ...]
+
+
 class Erased(NamedTuple):
-    """What an erasure removed. The texts are handed back so that the caller can prove them gone."""
+    """The names and texts that an erasure removed; with the texts the caller can prove them gone."""
 
     path: str
     names: tuple[str, ...]

@@ -35,7 +35,7 @@ class Placing:
         self.patience = patience
 
     def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none; a catalog that we published counts as none.
+        """Return the text at `path` now, None if there is none; a catalog that we published counts as none.
 
         Raises:
             PathRefused: a step of it is a link, or it is not a plain file.
@@ -52,9 +52,12 @@ class Placing:
         return None if path == CATALOG and catalogs.is_ours(self._past, data) else data
 
     def stage(self, revision: Revision, draft: str) -> None:
-        """Write what a revision brings as a draft, with the mode of the file it will replace."""
-        if revision.new is not None:
-            stage(self.history, draft, revision.new, mode=self._mode(revision))
+        """Write what a revision brings as a draft, with the mode of the file it will replace.
+
+        The draft is there until the file is in place; that of a file that goes is empty.
+        """
+        mode = 0o600 if revision.new is None else self._mode(revision)
+        stage(self.history, draft, revision.new or b"", mode=mode)
 
     def place(self, revision: Revision, draft: str) -> list[Revision]:
         """Put a draft in place, provided the file still is at `before`.
@@ -75,7 +78,10 @@ class Placing:
                 elif not self.history.swap(draft, folder, name):
                     return self._replace(revision, draft, folder, name)
             except FileNotFoundError:  # somebody removed it in this moment
-                return [] if revision.new is None else [Revision(revision.path, revision.after, ABSENT, revision.new)]
+                if revision.new is None:
+                    self.discard(draft)
+                    return []
+                return [Revision(revision.path, revision.after, ABSENT, revision.new)]
             except FileExistsError:  # somebody made it in this moment
                 return _met(revision, read_patiently(folder, name, revision.path, self.patience))
             return self._look_at_displaced(revision, draft, folder, name)
@@ -142,7 +148,7 @@ class Placing:
         return met
 
     def _mode(self, revision: Revision) -> int:
-        """What the file there allows, for the text that takes its place."""
+        """Return the mode of the file there, for the text that takes its place."""
         if revision.before == ABSENT:
             return 0o600
         try:
@@ -167,7 +173,7 @@ def read_patiently(folder: Folder, name: str, path: str, patience: float) -> byt
 
 
 def _met(revision: Revision, found: bytes) -> list[Revision]:
-    """The step from our text to another's, if the text we met is not the one we had checked."""
+    """Return the step from our text to another's, if the text we met is not the one we had checked."""
     if version_of(found) == revision.before:
         return []
     return [Revision(revision.path, revision.after, version_of(found), revision.new, found)]

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import blake2b
 from itertools import count
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused
@@ -18,11 +19,6 @@ from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.history import History
 from memsheaf.store.safe_dir import Folder, read_file, stage
-
-try:  # the interpreter's own: `hashlib` takes the whole of OpenSSL
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
 
 RECORDED = 4_096  # the newest that are kept when the record is trimmed
 _DIGITS = 16
@@ -77,7 +73,7 @@ def record(history: History, data: bytes) -> None:
 
 
 def is_ours(history: History | None, data: bytes) -> bool:
-    """Whether a text is one that we published, or says nothing at all."""
+    """Return True for a text that we published, or that says nothing at all."""
     if not data.strip(_BLANK):
         return True
     older = version_of(data)[:_DIGITS]  # as catalogs were recorded before
@@ -91,7 +87,7 @@ def trim(history: History) -> None:
 
 
 def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None]) -> Revision | None:
-    """How the file beside the catalog changes so that it has what `found` says and `shown` does not; None if nothing.
+    """Return the change of the file beside the catalog that adds what `found` says and `shown` does not, or None.
 
     A text that somebody wrote is kept whole. Of our catalog with lines added by hand, these lines are kept, in the
     file that the last ones went to. A line that only points to a file that is there is not: the catalog lists it.
@@ -118,7 +114,7 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
 
 
 def _points_to_file(line: bytes, present: Callable[[str], bytes | None]) -> bool:
-    """Whether a line is one of a list that points to a file, as a catalog has them, and that file is there."""
+    """Return True for a line of a list that points to a file, as a catalog has them, if that file is there."""
     found = re.fullmatch(_POINTER, line)
     with suppress(MemsheafError, UnicodeDecodeError):
         return found is not None and present(found[1].decode()) is not None

@@ -9,19 +9,33 @@ commit that was not yet marked as flushed. Where the system cannot tell a reboot
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
-from memsheaf.errors import Busy, Changed, NotFound, NotInHistory, PathRefused, Ref, StoreFailed
-from memsheaf.guard.paths import CATALOG
+from memsheaf.errors import (
+    Busy,
+    Changed,
+    NotFound,
+    NotInHistory,
+    PathRefused,
+    Ref,
+    StoreFailed,
+    hinted,
+)
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.memory import utc_time
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
+    HISTORY,
+    HUB,
     Change,
     Commit,
     Document,
@@ -34,22 +48,43 @@ from memsheaf.store import (
     tombstones,
     usage,
 )
-from memsheaf.store.access import StoreAccess, failure
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
-from memsheaf.store.commit_queries import ERASED, find_version, last_standing, without_known
-from memsheaf.store.history import History, in_memory
-from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
+from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
+from memsheaf.store.history import (
+    DATABASE,
+    DATABASE_FILES,
+    ERASED,
+    History,
+)
+from memsheaf.store.old_journal import OldFiles
+from memsheaf.store.safe_dir import (
+    HAS_DIR_FD,
+    Folder,
+    append,
+    kernel_lock,
+    read_file,
+    stamp_at,
+    stamp_of,
+    walk,
+)
+from memsheaf.store.sqlite_file import Damaged, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
 
-SETTLE_AFTER = 64
+SETTLE_AFTER = 64  # commits
+MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
+USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
 
 class FolderStore:
-    """One directory of texts. Any number of processes may use it at once."""
+    """One directory of texts. Any number of processes may use it at once.
+
+    `checkout` is the working tree of git that the root is in, if any, and `private` a folder around it that git must
+    not see.
+    """
 
     def __init__(
         self,
@@ -59,42 +94,196 @@ class FolderStore:
         wait: float = 30.0,
         patience: float = 0.05,
         boot: str | None = None,
-        portable: bool | None = None,
+        portable: bool = not HAS_DIR_FD,
         retention_days: float = 30.0,
         checkout: str = "",
         private: str = "",
         scope: str = "",
         announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
-        """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
-        self._access = StoreAccess(
-            root,
-            clock=clock,
-            wait=wait,
-            patience=patience,
-            boot=boot,
-            portable=portable,
-            checkout=checkout,
-            private=private,
-            scope=scope,
-        )
+        self.root = os.path.abspath(root)
         self.scope = scope
-        self._access.announce = announce
-        self.root = self._access.root
-        self.boot = self._access.boot
+        self.boot = boot_id() if boot is None else boot
         self.checkout = checkout
-        self.journals = self._access.journals
-        """The folder that the journal's is in: the root, or what stands for it among git's own files."""
-        self.bring_journal = self._access.bring_journal
+        self.journals = journals_of(self.root, checkout)
+        """The folder that the history's is in: the root, or what stands for it among git's own files."""
+        self.wait = wait
+        self.announce = announce
+        self._patience = patience
         self._clock = clock
+        self._portable = portable
         self._retention_days = retention_days
+        self._private = private
+        self._past: History | None = None
+        self._copied: tuple[object, History] | None = None
         self._unsettled = 0
         self._agree: Callable[[Transaction, Commit], None] | None = None
 
+    # Opening
+
+    def _open_root(self, *, create: bool = False) -> Folder:
+        return Folder.open(self.root, create=create, portable=self._portable)
+
+    def _make_history(self, root: Folder) -> Folder:
+        """Return the folder of the history, made if it is not there; what is private here is kept out of git."""
+        history = self._open_history(create=True)
+        if self.journals == self.root:
+            keep_out_of_git(history)
+        if self.checkout and stamp_at(root, ".gitignore") is None:
+            append(history, lost.MARK, b"")
+        if self._private:
+            with suppress(FileNotFoundError), Folder.open(self._private, portable=self._portable) as private:
+                keep_out_of_git(private)
+        if self.checkout:
+            keep_out_of_git(root, ITSELF_TOO)
+        return history
+
+    def _open_history(self, *, create: bool = False) -> Folder:
+        with Folder.open(self.journals, create=create, portable=self._portable) as journals:
+            return journals.folder(HISTORY, create=create)
+
     @property
     def left_journal(self) -> bool:
-        """Whether a journal lies among the texts of a checkout, and none where it is kept."""
-        return self._access.left_journal
+        """True if a history lies among the texts of a checkout, and none where it is kept."""
+        old, new = (os.path.join(place, HISTORY) for place in (self.root, self.journals))
+        return old != new and os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new)
+
+    def bring_journal(self) -> None:
+        """Move the history that lies among the texts of a checkout to where no commit reaches. Raises StoreFailed.
+
+        It is one rename, with the lock held. Only a history that was written on this machine may be brought.
+        """
+        self._close_history()
+        try:
+            with (
+                suppress(FileNotFoundError),  # somebody was faster
+                self._open_root() as root,
+                root.folder(HISTORY) as history,
+                Folder.open(self.journals, create=True, portable=self._portable) as journals,
+                kernel_lock(history, "lock", wait=self.wait),
+            ):
+                root.rename(HISTORY, journals, HISTORY)
+                journals.sync()
+                root.sync()
+        except OSError as error:
+            raise StoreFailed(failure(error, self.root)) from error
+
+    @contextmanager
+    def locked(self, name: str, wait: float | None = None) -> Iterator[Folder]:
+        """Hold a lock of the history's folder, and give that folder. Raises Busy, StoreFailed."""
+        with ExitStack() as held:
+            try:
+                root = held.enter_context(self._open_root(create=True))
+                history = held.enter_context(self._make_history(root))
+                held.enter_context(kernel_lock(history, name, wait=self.wait if wait is None else wait))
+            except OSError as error:
+                raise StoreFailed(failure(error, self.root)) from error
+            yield history
+
+    @contextmanager
+    def _reading(self) -> Iterator[History | None]:
+        """Open the history without the lock, None if there is none. Raises StoreFailed."""
+        try:
+            with self._open_history() as folder:
+                yield self._past_to_read(folder)
+        except FileNotFoundError:
+            yield None
+        except OSError as error:
+            raise StoreFailed(f"the history of {self.root!r} cannot be read: {error.strerror}") from error
+
+    def _past_to_read(self, folder: Folder) -> History | None:
+        """Return the history, or a copy in memory if it cannot be opened without writing or lacks what waits."""
+        old = OldFiles(folder)
+        try:
+            self._past = History.open(folder, self._past)
+            if old.must_wait(self._past) or not old.find_new(self._past):
+                return self._past
+            copy = partial(History.copy, folder) if self._past else History.in_memory
+        except (Damaged, PathRefused):
+            self._past, copy = None, History.in_memory
+        except OSError:
+            self._past, copy = None, partial(History.copy, folder)
+        stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
+        if self._copied is None or self._copied[0] != stamps:
+            history = copy()
+            old.take_in(history)
+            self._copied = stamps, history
+        return self._copied[1]
+
+    def _past_to_change(self, folder: Folder) -> History:
+        """Return the history, made if there is none, with what an earlier version wrote. The lock is held."""
+        self._copied = None
+        self._past = past = History.open(folder, self._past, create=True)
+        assert past
+        OldFiles(folder).take_in(past)
+        return past
+
+    def _close_history(self) -> None:
+        if self._past:
+            self._past.close()
+        self._past = self._copied = None
+
+    def damaged(self) -> list[tuple[str, str]]:
+        """Return what is wrong with the history, or was with an earlier one: a file, and the problem."""
+        found: list[tuple[str, str]] = []
+        with self._reading() as past:
+            if past is None:
+                return found
+            if problem := past.find_damage():
+                found.append((DATABASE, f"it is damaged: {problem}"))
+            for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
+                found.append((name, f"{skipped} lines of it could not be read"))
+            with self._open_history() as folder:
+                found += [(name, "the history was damaged, and begun again") for name in find_set_aside(folder)]
+        return found
+
+    @contextmanager
+    def _noting(self, folder: Folder) -> Iterator[History]:
+        """Open the history to note something beside the commits; the lock is taken only to make it."""
+        past = None
+        with suppress(Damaged):  # to set it aside, the lock is needed
+            past = History.open(folder, self._past)
+        if past:
+            self._past = past
+            yield past
+            return
+        with kernel_lock(folder, "lock", wait=self.wait):
+            yield self._past_to_change(folder)
+
+    @contextmanager
+    def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
+        """Make changes with the lock held, the history sound, and what a crash left completed."""
+        try:
+            with (
+                self._open_root(create=True) as root,
+                self._make_history(root) as folder,
+                kernel_lock(folder, "lock", wait=self.wait if wait is None else wait),
+            ):
+                self._refuse_hub(folder)
+                try:
+                    past = self._past_to_change(folder)
+                    past.is_in_use = True
+                    opened = Transaction(root, folder, past, self.boot, self._patience, self.scope, self.announce)
+                    opened.list_lost(only_marked=True)
+                    opened.recover()
+                    yield opened
+                finally:
+                    if self._past:
+                        self._past.is_in_use = False
+                    if self._past and self._past.is_damaged:  # the next change finds a new history
+                        self._past = History.open(folder, self._past, create=True)
+        except OSError as error:
+            raise StoreFailed(failure(error, self.root)) from error
+
+    def _refuse_hub(self, history: Folder) -> None:
+        """Raise StoreFailed when this folder got a hub since it was opened."""
+        if self.announce is None and self.journals == self.root:
+            with suppress(FileNotFoundError):
+                history.stat(HUB)
+                error = StoreFailed(f"{self.root!r} has got a hub since it was opened, so nothing was changed")
+                raise hinted(error, "Start the program that uses it again.")
+
+    # Reading
 
     def read(self, path: str) -> Document:
         """Give the text at `path`. An empty file is read again: an editor may be in the middle of saving.
@@ -103,78 +292,89 @@ class FolderStore:
             NotFound: nothing is there.
             PathRefused: `path` leaves the root, or is a link.
         """
-        path = self._access.spelling(path)
+        path = self.spelling(path)
         try:
-            with self._access.open_root() as root, walk(root, path) as (folder, name):
-                return Document(path, read_patiently(folder, name, path, self._access.patience))
+            with self._open_root() as root, walk(root, path) as (folder, name):
+                return Document(path, read_patiently(folder, name, path, self._patience))
         except FileNotFoundError:
             raise NotFound(Ref(self.scope, path)) from None
         except OSError as error:
             raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
 
     def scan(self) -> Iterator[ScanEntry]:
-        """List Markdown files, unordered, with their problems."""
+        """List Markdown files, unordered, with their problems. Raises StoreFailed."""
         try:
-            yield from self._access.scan()
+            with self._open_root() as root:
+                yield from _scan(root)
         except FileNotFoundError:
             return
         except OSError as error:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
 
+    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
+        """Return the stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
+        try:
+            root = self._open_root()
+        except FileNotFoundError:
+            return dict.fromkeys(paths)
+        except OSError as error:
+            raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
+        with root:
+            return {path: stamp_at(root, path) for path in paths}
+
     def events(self) -> list[str]:
-        """The files of events that are kept beside the Markdown, which `scan` does not list."""
-        with suppress(OSError, PathRefused), self._access.open_root() as root, root.folder("observability") as folder:
-            return sorted(f"observability/{one.name}" for one in folder.scan() if one.name.endswith(".ndjson"))
+        """Return the files of events that are kept beside the Markdown, which `scan` does not list."""
+        with suppress(OSError, PathRefused), self._open_root() as root, root.folder("observability") as folder:
+            return sorted(f"observability/{name}" for name in folder.names() if name.endswith(".ndjson"))
         return []
 
-    def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
-        """The stamps of these files and folders now, None for what is not there."""
-        return self._access.stamps(paths)
-
     def history(self, path: str | None = None) -> Iterator[Commit]:
-        """What happened, newest first; with `path`, to that text only."""
-        with self._access.reading() as past:
+        """Yield the commits, newest first; with `path`, those of that text with that one step."""
+        with self._reading() as past:
             yield from past.history(path) if past else ()
 
     def find(self, commit_id: str) -> Commit:
-        """The commit whose id begins like this. Raises NotInHistory when none or several do."""
-        with self._access.reading() as past:
-            return (past or in_memory()).find(commit_id)
+        """Return the commit whose id begins like this. Raises NotInHistory if none or several do."""
+        with self._reading() as past:
+            return (past or History.in_memory()).find(commit_id)
+
+    def trail(self, path: str) -> Iterator[Commit]:
+        """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
+        with self._reading() as past:
+            yield from past.trail(path) if past else ()
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
-        """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
+        """Return the newest commit that `undo` can take back; without `events`, none that only added to them.
 
         Raises:
             NotInHistory: there is none left.
         """
-        return last_standing(self.history(), except_by=except_by, events=events)
+        with self._reading() as past:
+            return (past or History.in_memory()).last_standing(except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
-        """Give an older text by its version, or the beginning of it.
+        """Give an older text by its version, or the beginning of it, also of when it had another name.
 
         Raises:
             NotInHistory: retention passed, or it was erased, or it never was, or several begin like this.
         """
-        return find_version(self.history(path) if version else (), path, version)
+        with self._reading() as past:
+            return (past or History.in_memory()).find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
-        """The result of a function on the history, or `otherwise` without one, or while it cannot be read."""
-        with suppress(StoreFailed, Busy), self._access.reading() as past:
+        """Return the result of a function on the history, or `otherwise` without one, or while it cannot be read."""
+        with suppress(StoreFailed, Busy), self._reading() as past:
             return ask(past) if past else otherwise
         return otherwise
 
     def last_id(self) -> str:
-        """The id of the last commit, "" when there is none."""
+        """Return the id of the last commit, "" if there is none."""
         return self.ask_history(History.last_id, "")
-
-    def damaged(self) -> list[tuple[str, str]]:
-        """What is wrong with the history, or was with an earlier one: a file, and the problem."""
-        return self._access.find_damage()
 
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search the history for erased texts: why it may still have one, "" if not; and whose texts have pieces."""
         nothing: tuple[str, set[str]] = "", set()
-        with suppress(Busy), self._access.reading() as past:
+        with suppress(Busy), self._reading() as past:
             return past.find_traces(versions, pieces) if past else nothing
         return "it is in use", set()
 
@@ -186,8 +386,8 @@ class FolderStore:
             PathRefused: a path leaves the root, is a link, or two paths are one on some file systems.
             StoreFailed: the disk is full or failing; nothing was written.
         """
-        changes = self._access.admitted(changes, undoing=bool(undoes))
-        with self._access.transaction() as transaction:
+        changes = self._admitted(changes, undoing=bool(undoes))
+        with self.transaction() as transaction:
             revisions = [step for step in map(transaction.revision, changes) if step.before != step.after]
             name = os.urandom(6).hex() if revisions else ""
             commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.past.last_id())
@@ -198,6 +398,24 @@ class FolderStore:
                 tombstones.lift(transaction.past, [(step.path, step.new) for step in revisions if step.new])
         return commit
 
+    def spelling(self, path: str) -> str:
+        """Return a path as the folder spells it: normalised, unless a file was made elsewhere with another form."""
+        safe = check_stored(path)
+        is_there = safe != path and self.stamps([path])[path]
+        return path if is_there else safe
+
+    def _admitted(self, changes: Sequence[Change], *, undoing: bool) -> list[Change]:
+        """Return the changes with their paths as the folder spells them. Raises PathRefused."""
+        seen: dict[str, str] = {}
+        admitted = []
+        for change in changes:
+            path = change.path if undoing and change.path == CATALOG else self.spelling(change.path)
+            if other := seen.get(fold(path)):
+                raise PathRefused(path, f"it is the same file as {other!r} on some file systems")
+            seen[fold(path)] = path
+            admitted.append(change._replace(path=path))
+        return admitted
+
     def adopt(self, paths: Collection[str] | None, *, wait: float | None = None, bury: bool = True) -> Commit | None:
         """Commit what others did to these paths, or with None which of all that the history knows they removed.
 
@@ -206,7 +424,7 @@ class FolderStore:
         is not to be learned again, unless it went with many others, or with a change of branch: then do not `bury`.
         """
         commit = None
-        with self._access.transaction(wait) as transaction:
+        with self.transaction(wait) as transaction:
             steps = transaction.outside(None if paths is None else set(paths))
             # a catalog that the history does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
@@ -220,8 +438,9 @@ class FolderStore:
         """Take back one commit, the last that still stands unless one is named, as a commit of its own.
 
         Raises:
-            NotInHistory: there is none such, nothing is left to undo, or the older text is past retention.
+            NotInHistory: there is none such, or nothing is left to undo.
             Changed: a text was changed again since.
+            NotInHistory: the older text is past retention.
         """
         target = self.find(commit_id) if commit_id else self.last_standing()
         if not target.revisions:
@@ -258,23 +477,22 @@ class FolderStore:
         """
         self.adopt(None, bury=False)  # from here on the history has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
-        with self._access.reading() as past:
-            found = {path: past.text(version) for path, version in wanted.items()} if past else {}
-        texts = {path: text for path, text in found.items() if text is not None}
-        changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
+        with self._reading() as past:
+            texts = {path: past.text(version) for path, version in wanted.items()} if past else {}
+        changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items()) if text is not None]
         restored: list[str] = []
         for group in (changes, *([change] for change in changes)):
             if len(restored) < len(changes):
                 with suppress(Changed, PathRefused):  # somebody was faster, or put a link there
                     commit = self.commit(group, by=by, why="restore what went with its folder")
                     restored += [step.path for step in commit.revisions]
-        self.drop_lost(wanted.keys() - texts.keys())
+        self.drop_lost([path for path, text in texts.items() if text is None])
         return restored
 
     def drop_lost(self, paths: Collection[str]) -> None:
         """Report these files as lost no longer. Raises Busy, StoreFailed."""
         self.adopt(None, bury=False)
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             lost.take_away(transaction.history, paths, keep_empty=False)
 
     def erase(self, path: str, *, by: str) -> Erased:
@@ -283,22 +501,20 @@ class FolderStore:
         Raises:
             NotFound: neither the folder nor the history knows it.
         """
-        path = self._access.spelling(path)
+        path = self.spelling(path)
         if not os.path.lexists(self.root) and not os.path.lexists(self.journals):
             raise NotFound(Ref(self.scope, path))  # erasing makes nothing
-        with self._access.transaction() as transaction:
-            transaction.sweep(self._clock())
+        with self.transaction() as transaction:
             names, texts = transaction.forget(path)
             if not texts:
                 transaction.past.empty_log()  # it may have been erased before, and that cut short
                 raise NotFound(Ref(self.scope, path))
             transaction.drop_derived(CATALOG)
             usage.bring_together(transaction.past, without=names)
-            tombstones.take_away(transaction.past, names)
+            tombstones.remove(transaction.past, lambda stone: stone.path in names)
             lost.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
-            transaction.finish(mark)
             transaction.settle()
             transaction.remove_old_files()
             transaction.past.empty_log()
@@ -309,11 +525,11 @@ class FolderStore:
         return self._drop_retired(self._clock())
 
     def _drop_retired(self, until: float) -> int:
-        cutoff = self._cutoff(until)
-        with self._access.transaction() as transaction:
+        cutoff = utc_time(until - self._retention_days * 86_400, milliseconds=True)
+        with self.transaction() as transaction:
             past = transaction.past
             dropped = past.drop_texts(cutoff)
-            tombstones.prune(past, cutoff)
+            tombstones.remove(past, lambda stone: stone.why == tombstones.REMOVED and stone.at < cutoff)
             usage.bring_together(past)
             catalogs.trim(past)
             transaction.drop_derived()
@@ -325,22 +541,14 @@ class FolderStore:
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
         commits were new. No file is changed. Raises StoreFailed, Busy."""
-        with self._access.transaction() as transaction:
-            known = {id for (id,) in transaction.past.rows("SELECT id FROM commits")}
-            fresh = without_known(list(commits), known)
-            transaction.past.graft(fresh)
+        with self.transaction() as transaction:
+            count = transaction.past.graft(list(commits))
             tombstones.add(transaction.past, stones)
-        return len(fresh)
+        return count
 
     def buried_all(self) -> list[tombstones.Tombstone]:
-        """What is not to be learned again, oldest first."""
+        """Return the tombstones, oldest first."""
         return self.ask_history(lambda past: list(tombstones.read(past)), [])
-
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """Hold the lock, so that no commits are made meanwhile. Raises Busy, StoreFailed."""
-        with self._access.transaction():
-            yield
 
     def publish(self, name: str, data: bytes, *, sure: bool = False) -> Stamp | None:
         """Put a derived text in the root: whole for every reader, not journalled, free to lose.
@@ -351,8 +559,8 @@ class FolderStore:
             Changed: what stands there was not published by us; it stays.
         """
         try:
-            with self._access.open_root(create=True) as root, self._access.make_history(root) as history:
-                with self._access.noting(history) as past:
+            with self._open_root(create=True) as root, self._make_history(root) as history:
+                with self._noting(history) as past:
                     catalogs.publish(root, history, past, name, data, sure=sure)
                 return stamp_at(root, name)
         except OSError as error:
@@ -368,7 +576,7 @@ class FolderStore:
             Changed: somebody saved in this moment.
             PathRefused, TextRefused, StoreFailed: it is a link or a folder, too large, or cannot be read; it stays.
         """
-        with self._access.transaction(wait) as transaction:
+        with self.transaction(wait) as transaction:
             commit, path = transaction.set_aside(name, shown, self._now())
             if commit:
                 self._settle_if_due(transaction)
@@ -377,7 +585,7 @@ class FolderStore:
     def published(self, name: str) -> bytes | None:
         """Give a derived text back, None when it is not there."""
         try:
-            with self._access.open_root() as root:
+            with self._open_root() as root:
                 return read_file(root, name, READ_LIMIT + 1)
         except (OSError, PathRefused):
             return None
@@ -386,14 +594,14 @@ class FolderStore:
         """Take a derived text that is there for ours."""
         with (
             suppress(OSError, PathRefused),
-            self._access.open_root() as root,
-            self._access.make_history(root) as history,
-            self._access.noting(history) as past,
+            self._open_root() as root,
+            self._make_history(root) as history,
+            self._noting(history) as past,
         ):
             catalogs.record(past, data)
 
     def is_published(self, name: str) -> bool:
-        """Whether a derived text is there, and is ours."""
+        """Return True if a derived text is there, and is ours."""
         data = self.published(name)
         return data is not None and self.ask_history(lambda past: catalogs.is_ours(past, data), False)
 
@@ -401,24 +609,23 @@ class FolderStore:
         """Note that these texts were of use on a day. Free to lose: where it cannot be noted, it is not."""
         with (
             suppress(OSError, PathRefused, Busy),
-            self._access.open_history() as history,
-            self._access.noting(history) as past,
+            self._open_history() as history,
+            self._noting(history) as past,
         ):
-            usage.add(past, [(day, path) for path in paths])
+            usage.add(past, [(day, path) for path in paths], wait=USE_WAIT_SECONDS)
 
     def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
-        """What was of use, noted from `start` on: what the catalog was written with, or all there is by now."""
+        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now."""
         return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
 
-    def uses_noted(self) -> tuple[dict[str, str], str]:
-        """The last day on which each text was of use, and the first day on which any was; nothing is changed."""
-        nothing: dict[str, str] = {}
-        return self.ask_history(usage.noted, (nothing, ""))
+    def uses_noted(self) -> dict[str, str]:
+        """Return the last day on which each text was of use; nothing is changed."""
+        return self.ask_history(usage.noted, {})
 
     def bury(self, texts: Iterable[tuple[str, bytes]], why: str) -> None:
         """Note that texts are not to be learned again: memories at their paths, or what never was one, at ""."""
         stones = [tombstones.of(path, data, self._now(), why) for path, data in texts]
-        with self._access.transaction() as transaction:
+        with self.transaction() as transaction:
             tombstones.add(transaction.past, stones)
 
     def unbury(self, facts: Iterable[Sequence[str]]) -> None:
@@ -426,32 +633,34 @@ class FolderStore:
         stones = self.buried_all()
         wanted = [words for words in facts if tombstones.match(stones, words)] if stones else []
         if wanted:
-            with self._access.transaction() as transaction:
+            with self.transaction() as transaction:
                 tombstones.lift_alike(transaction.past, wanted)
 
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
-        """The tombstone of a text with the same words; None without one."""
+        """Return the tombstone of a text with the same words, or None."""
         return self.ask_history(lambda past: tombstones.match(tombstones.read(past), words), None)
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
-        """Whether something of these words, or at this path, was removed before anybody vouched for it."""
+        """Return True if something of these words, or at this path, was removed before anybody vouched for it."""
         return self.ask_history(lambda past: tombstones.doubted(past, words, path), False)
 
     def _ask_folder(self, ask: Callable[[Folder], T], otherwise: T) -> T:
-        """The result of a function on the folder of the history, without the lock; `otherwise` without one."""
-        with suppress(OSError, PathRefused), self._access.open_history() as history:
+        """Return the result of a function on the folder of the history, without the lock; `otherwise` without one."""
+        with suppress(OSError, PathRefused), self._open_history() as history:
             return ask(history)
         return otherwise
 
     def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
         """Let one process at a time do the work called `name`. Raises Busy after `wait` seconds."""
-        return self._access.locked(f"lock-{check_label(name, 'lock')}", wait)
+        return self.locked(f"lock-{check_label(name, 'lock')}", wait)
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        has_unsettled = self.ask_history(lambda past: bool(past.find_unsettled(self.boot)), otherwise=False)
-        if has_unsettled and self.stamps([""])[""]:
-            with self._access.transaction():
+        names: list[str] = []
+        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, names))
+        is_suspect = self.ask_history(lambda past: past.is_suspect(self.boot), otherwise=False)
+        if (has_drafts or is_suspect) and self.stamps([""])[""]:
+            with self.transaction():
                 pass
 
     def close(self) -> None:
@@ -461,17 +670,14 @@ class FolderStore:
         """
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
-                with self._access.transaction() as transaction:
+                with self.transaction() as transaction:
                     transaction.settle()
                     self._unsettled = 0
                     last, now = float(transaction.past.fact(PRUNED) or 0), self._clock()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
                     self._drop_retired(min(now, last + 86400))
-        self._access.close()
-
-    def _cutoff(self, now: float) -> str:
-        return utc_time(now - self._retention_days * 86400, milliseconds=True)
+        self._close_history()
 
     def _now(self) -> str:
         return utc_time(self._clock(), milliseconds=True)
@@ -484,3 +690,69 @@ class FolderStore:
             with suppress(OSError):  # the history has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0
+
+
+def boot_id() -> str:
+    """Tell this boot from the last, or "" where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            return file.read(13)
+    except OSError:
+        return ""
+
+
+def _scan(root: Folder) -> Iterator[ScanEntry]:
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            with walk(root, f"{prefix}any") as (folder, _):
+                for entry in folder.scan():
+                    name = entry.name
+                    if listable(name):
+                        if prefix or name != CATALOG:
+                            yield _scanned(entry, prefix)
+                    elif not _is_folder_of_ours(entry, prefix):
+                        continue
+                    elif problem := _name_problem(f"{prefix}{name}/any.md"):
+                        yield ScanEntry(shown(prefix + name), (0, 0, 0, 0), problem)
+                    else:
+                        waiting.append(f"{prefix}{name}/")
+        except (OSError, PathRefused):
+            if not prefix:
+                raise
+            yield ScanEntry(prefix.rstrip("/"), (0, 0, 0, 0), "cannot be looked into")
+
+
+def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
+    if entry.name.startswith(".") or entry.name.endswith(".md") or not entry.is_dir(follow_symlinks=False):
+        return False
+    return prefix.count("/") < MAX_DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
+
+
+def _scanned(entry: os.DirEntry[str], prefix: str) -> ScanEntry:
+    path = prefix + entry.name
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return ScanEntry(shown(path), (0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
+    if not stat.S_ISREG(found.st_mode):
+        problem = "is a link, which is not followed" if stat.S_ISLNK(found.st_mode) else "is not a plain file"
+    else:
+        problem = _name_problem(path)
+    return ScanEntry(shown(path) if problem else path, stamp_of(found), problem)
+
+
+@lru_cache(maxsize=1 << 14)
+def _name_problem(path: str) -> str:
+    try:
+        check_path(path)
+    except PathRefused as error:
+        return f"has a name that is not allowed: {error.why}"
+    return ""
+
+
+def failure(error: OSError, root: str) -> str:
+    """Return a message that a store could not be changed, with the reason."""
+    reason = {errno.ENOSPC: "the disk is full", errno.EROFS: "the file system is read-only"}.get(error.errno or 0)
+    return f"the store {root!r} could not be changed: {reason or error.strerror or error}"

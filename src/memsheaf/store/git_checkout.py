@@ -13,19 +13,16 @@ from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
-"""What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
-and what is generated: a file that each save changes would keep git from switching branches."""
+"""The files that git leaves out of a repository's memory: the history, what lasts one conversation, what you said,
+and the catalog: a file that each save changes would keep git from switching branches."""
 ITSELF_TOO = f".gitignore\n{CATALOG}\n"  # the same for a checkout that nobody prepared; also ignores itself
 _LARGEST = 16 << 20  # of packed refs
 _WORKTREE = r"(?m)^\s*worktree\s*=\s*(.+?)\s*$"
 
 
 def head_of(checkout: str) -> str:
-    """Which branch and commit a checkout is at; "" when that cannot be told, or git is at work there."""
-    git = os.path.join(checkout, ".git")
-    if os.path.isfile(git):
-        target = _read(checkout, ".git").partition("gitdir:")[2].strip()
-        git = os.path.join(checkout, target) if target else ""
+    """Return the branch and commit that a checkout is at; "" if that cannot be told, or git is at work there."""
+    git = _find_git(checkout)
     if not git or os.path.lexists(os.path.join(git, "index.lock")):
         return ""
     head = _read(git, "HEAD").strip()
@@ -41,7 +38,7 @@ def head_of(checkout: str) -> str:
 
 
 def journals_of(root: str, checkout: str) -> str:
-    """The folder for the journal of a root, in the folder of git that belongs to the checkout around it.
+    """Return the folder for the history of a root, in the folder of git that belongs to the checkout around it.
 
     The root itself when that folder cannot be told, or is on another file system, from where nothing can be renamed.
     """
@@ -52,7 +49,9 @@ def journals_of(root: str, checkout: str) -> str:
         return root
     while not os.path.isdir(place):
         place = os.path.dirname(place)
-    return os.path.normpath(os.path.join(git, JOURNALS_FOLDER, below)) if _device(git) == _device(place) else root
+    if os.stat(git).st_dev != os.stat(place).st_dev:
+        return root
+    return os.path.normpath(os.path.join(git, JOURNALS_FOLDER, below))
 
 
 def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
@@ -86,20 +85,24 @@ def remove_empty(root: str) -> None:
             os.rmdir(folder)
 
 
-def _device(path: str) -> int:
-    return os.stat(path).st_dev
+def _find_git(checkout: str) -> str:
+    """Return the folder of git that a checkout names; "" if it names none."""
+    git = os.path.join(checkout, ".git")
+    if not os.path.isfile(git):
+        return git
+    target = _read(checkout, ".git").partition("gitdir:")[2].strip()
+    return os.path.join(checkout, target) if target else ""
 
 
 def _git_folder(checkout: str) -> str:
-    """The folder in which git keeps what it knows of a checkout; "" for another user's, or one of no checkout."""
+    """Return the folder that git has for a checkout; "" for another user's, or one of no checkout."""
     git = os.path.join(checkout, ".git")
-    if foreign_owner(git) is not None:
+    if foreign_owner(git) is not None or os.path.islink(git):
         return ""
-    if os.path.isdir(git) and not os.path.islink(git):
+    if os.path.isdir(git):
         return git
-    target = _read(checkout, ".git").partition("gitdir:")[2].strip()
-    private = os.path.realpath(os.path.join(checkout, target)) if target else ""
-    named = re.search(_WORKTREE, _read(private, "config")) if private else None  # of a submodule
+    private = os.path.realpath(_find_git(checkout) or git)
+    named = re.search(_WORKTREE, _read(private, "config"))  # of a submodule
     back = os.path.dirname(_read(private, "gitdir").strip()) or (named[1] if named else "")
     known = bool(back) and os.path.realpath(os.path.join(private, back)) == os.path.realpath(checkout)
     return private if known else ""

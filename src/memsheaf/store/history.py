@@ -1,48 +1,38 @@
 """The history of a root: `.history/history.db` has every commit with its texts, and what belongs to them.
 
-A commit is decided when its transaction is on the medium, which is the only flush that it waits for. `state` says
-how far it got since: decided, placed (each file is where it belongs), or flushed (no power cut can undo that). That
-it is placed is noted with the next commit, and until then in the file `placed`, which costs no flush. The text of a
-version is there once, however many changes name it. Where a path was left is the last change of that path.
+A commit is decided when its transaction is on the medium, which is the only flush that it waits for. Its files are
+flushed later, and then it is called flushed: no power cut can undo it any more. The text of a version is there once,
+however many changes name it. Where a path was left is the last change of that path.
 
 The files are the only truth about the present. A database that is damaged or no history is set aside for a new one.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import sqlite3
 import stat
-import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
-from typing import Any
-from weakref import WeakSet
 
 from memsheaf.errors import NotInHistory, PathRefused
 from memsheaf.guard.paths import check_journalled
-from memsheaf.store import Commit, Revision, Version, version_of
-from memsheaf.store.safe_dir import Folder
-from memsheaf.store.sqlite_file import (
-    SIDE_FILES,
-    connect,
-    copy_to_memory,
-    is_damage,
-    make_file,
-    migrate,
-    rename_damaged,
-    retry_while_busy,
-)
+from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
+from memsheaf.store.safe_dir import READ, Folder
+from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
-LOG = f"{DATABASE}-wal"
-DECIDED, PLACED, FLUSHED = 0, 1, 2
+JOURNAL = f"{DATABASE}-journal"
+SUPER_JOURNAL_MARK = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal that names another file
+FLUSHED = 2  # the state of commits that came with their files; that of others says nothing
 COMMITS_PER_QUERY = 20
+OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
+HUB, JOINED = "hub", "joined the hub"  # author of a commit that merges with a hub; reason of the first one
+ERASED = "erased a memory"  # the reason of a commit that left the history without others
+RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 MIGRATIONS = (
     """
 CREATE TABLE commits (n INTEGER PRIMARY KEY, id TEXT NOT NULL, at TEXT NOT NULL, author TEXT NOT NULL,
@@ -58,11 +48,15 @@ CREATE TABLE catalogs (n INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE old_files (name TEXT PRIMARY KEY, size INTEGER NOT NULL, skipped INTEGER NOT NULL) STRICT;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT""",
 )
-_ERRORS = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS}
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
 _STEP = "SELECT n, place, before, after FROM commits JOIN changes USING (n) WHERE id = ? AND path = ?"
-_UNFLUSHED = "n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < 2"
+_UNFLUSHED = f"n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'flushed') AND state < {FLUSHED}"
+_ADD_COMMIT = """
+INSERT INTO commits (n, id, at, author, why, undoes, boot, state)
+SELECT CASE WHEN last < 1 << 62 THEN last + 1 END, ?, ?, ?, ?, ?, ?, ?
+FROM (SELECT max(ifnull((SELECT max(n) FROM commits), 0), ifnull((SELECT max(n) FROM changes), 0)) AS last)"""
+"""A copy that was made in between may have the changes of commits that it lacks."""
 _GIVEN = "(SELECT value FROM json_each(?1))"
 _HEAD = "(SELECT after FROM changes WHERE path = {} ORDER BY n DESC, place DESC LIMIT 1)"
 _ALL_HEADS = f"""
@@ -76,81 +70,45 @@ FROM commits LEFT JOIN changes ON changes.n = commits.n {of_path}
 LEFT JOIN texts AS old ON old.version = before LEFT JOIN texts AS new ON new.version = after
 WHERE commits.n IN ({chosen}) ORDER BY commits.n {order}, place"""
 
+_SUMMARIES = """
+SELECT commits.n, id, at, author, why, undoes, path, before, after,
+  EXISTS (SELECT 1 FROM texts WHERE version IN (before, after))
+FROM commits JOIN changes USING (n) WHERE at >= ? AND path LIKE '%.md' ORDER BY commits.n DESC, place"""
+_AUTHOR = (
+    "SELECT author FROM changes JOIN commits USING (n) WHERE path = ? AND after = ?"
+    f" AND NOT (author = 'user' AND why = '{JOINED}') ORDER BY n DESC LIMIT 1"
+)
 
-class Damaged(Exception):
-    """What has the name of the history is damaged, or no history of ours."""
 
-
-_OPEN: WeakSet[History] = WeakSet()
-
-
-class History:
+class History(Database):
     """One connection to a history, for any thread. Whoever changes it holds the lock of the store."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self.identity: tuple[int, ...] = ()  # of the file, if it is one
-        self.is_damaged = False
-        self.is_in_use = False  # a change is half-way
-        self.placed: list[str] = []  # what the file `placed` says, as far as we wrote it
-        self._lock = threading.RLock()
-        self._is_durable: bool | None = None
-        db.execute("PRAGMA trusted_schema = OFF")
-        _OPEN.add(self)
+    name = DATABASE
+    migrations = MIGRATIONS
 
-    def close(self) -> None:
-        """Close the connection."""
-        self.identity = ()
-        self._db.close()
-
-    def __del__(self) -> None:
-        """Close the connection."""
-        self.close()
-
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Raises Busy, OSError."""
-        with self._lock:
+    @classmethod
+    def check_files(cls, folder: Folder, *, create: bool) -> None:
+        """Raise Damaged for files that SQLite must not open: a journal of a stranger names a file that it deletes."""
+        for name in DATABASE_FILES:
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(folder.stat(name).st_mode):
+                    raise Damaged(f"{name} is not a plain file")
+        with suppress(FileNotFoundError, PathRefused):
+            fd, status = folder.open_stat(JOURNAL, READ)
             try:
-                return retry_while_busy(lambda: self._db.execute(sql, values).fetchall())
-            except sqlite3.Error as error:
-                raise self._translated(error) from error
-
-    @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Change the history in one transaction, or in the one that this thread has begun. Raises Busy, OSError.
-
-        What is not `durable` may get lost with the power, but never a part of it.
-        """
-        with self._lock:
-            if self._db.in_transaction:
-                yield self._db
-                return
-            try:
-                if durable != self._is_durable:
-                    self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                    self._is_durable = durable
-                retry_while_busy(lambda: self._db.execute("BEGIN IMMEDIATE"))
-                yield self._db
-                retry_while_busy(lambda: self._db.execute("COMMIT"))
-            except sqlite3.Error as error:
-                raise self._translated(error) from error
+                os.lseek(fd, max(0, status.st_size - len(SUPER_JOURNAL_MARK)), os.SEEK_SET)
+                if os.read(fd, len(SUPER_JOURNAL_MARK)) == SUPER_JOURNAL_MARK:
+                    if create:
+                        folder.unlink(JOURNAL)
+                    raise Damaged(f"{JOURNAL} names another file")
             finally:
-                if self._db.in_transaction:
-                    with suppress(sqlite3.Error):
-                        self._db.execute("ROLLBACK")
-
-    def _translated(self, error: sqlite3.Error) -> OSError:
-        self.is_damaged |= is_damage(error)
-        return _os_error(error)
+                os.close(fd)
 
     # Commits
 
-    def add(self, commit: Commit, boot: str, state: int = DECIDED, *, placed: Iterable[str] = ()) -> None:
-        """Add a commit: from here on it will be carried out, whatever happens.
-
-        With it, note which others are placed by now, by their ids.
-        """
-        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes)]
+    def add(self, commit: Commit, boot: str, state: int = 0) -> None:
+        """Add a commit: from here on it will be carried out, whatever happens."""
+        words = [_encodable(word) for word in (commit.id, commit.at, commit.by, commit.why, commit.undoes, boot)]
         texts = [
             (version, data)
             for step in commit.revisions
@@ -158,24 +116,19 @@ class History:
             if data is not None
         ]
         with self.writing() as db:
-            db.executemany(
-                f"UPDATE commits SET state = {PLACED} WHERE id = ? AND state = 0", [(id,) for id in placed]
-            )
-            columns = "id, at, author, why, undoes, boot, state"
-            sql = f"INSERT INTO commits ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-            n = int(db.execute(sql, (*words, boot, state)).lastrowid or 0)
+            n = int(db.execute(_ADD_COMMIT, (*words, state)).lastrowid or 0)
             steps = [(n, place, *step[:3]) for place, step in enumerate(commit.revisions)]
             db.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", steps)
             db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
 
     def mark_flushed(self) -> None:
-        """Note that all is placed, and that no power cut can undo it."""
+        """Note that no power cut can undo what was committed."""
         with self.writing(durable=False) as db:
             db.execute("INSERT OR REPLACE INTO facts SELECT 'flushed', ifnull(max(n), 0) FROM commits")
 
-    def find_unsettled(self, boot: str) -> list[tuple[str, str]]:
-        """Return the ids and boots of commits that may not be placed, or were not flushed in another boot."""
-        return self.rows(f"SELECT id, boot FROM commits WHERE {_UNFLUSHED} AND (state = 0 OR boot <> ?)", boot)
+    def is_suspect(self, boot: str) -> bool:
+        """Return True if a commit was made before a reboot, and not flushed."""
+        return bool(self.rows(f"SELECT 1 FROM commits WHERE {_UNFLUSHED} AND (boot <> ?1 OR ?1 = '') LIMIT 1", boot))
 
     def to_flush(self) -> list[Commit]:
         """Return the commits that a power cut could still undo, oldest first."""
@@ -197,25 +150,117 @@ class History:
             rows = self.rows(_ALL_HEADS)
         else:
             rows = [row for path in paths for row in self.rows(f"SELECT ?1, {_HEAD.format('?1')}", path)]
-        return {path: version for path, version in rows if version and is_path(path)}
+        return {path: version for path, version in rows if version and is_version(version) and is_path(path)}
 
     def text(self, version: Version) -> bytes | None:
         """Return the text of a version, None if it is not there any more."""
         rows = self.rows("SELECT data FROM texts WHERE version = ?", version)
-        return rows[0][0] if rows and version_of(rows[0][0]) == version else None
+        return rows[0][0] if rows and _has_version(rows[0][0], version) else None
 
-    def history(self, path: str | None = None, /) -> Iterator[Commit]:
-        """What happened, newest first; with `path`, to that text only."""
+    def history(self, path: str | None = None, *, before: str = "") -> Iterator[Commit]:
+        """Yield the commits before one, newest first; with `path`, those of that text with that one step."""
         chosen, of_path = "SELECT n FROM commits WHERE n < ?1", ""
         if path is not None:
             chosen, of_path = "SELECT DISTINCT n FROM changes WHERE path = ?2 AND n < ?1", "AND path = ?2"
         chosen += f" ORDER BY n DESC LIMIT {COMMITS_PER_QUERY}"
-        values = [1 << 62] if path is None else [1 << 62, path]
-        while page := self._select(chosen, *values, of_path=of_path):
-            yield from (commit for _, commit in page)
-            values[0] = page[-1][0]
+        end = self.rows("SELECT max(n) FROM commits WHERE id = ? AND id <> ''", before)[0][0] or 1 << 62
+        while page := self._select(chosen, end, *([] if path is None else [path]), of_path=of_path):
+            yield from (commit for _, commit in page if commit.revisions or path is None)
+            end = page[-1][0]
 
-    def find(self, commit_id: str, /) -> Commit:
+    def trail(self, path: str) -> Iterator[Commit]:
+        """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
+        before = ""
+        renamings: set[str] = set()  # the ids of a hostile history may lead back
+        while path:
+            older = ""
+            for commit in self.history(path, before=before):
+                yield commit
+                if commit.revisions[0].before != ABSENT or commit.id in renamings:
+                    continue
+                if older := self._find_older_name(path, commit.id):
+                    before = commit.id
+                    renamings.add(before)
+                    break
+            path = older
+
+    def steps_before_renaming(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield the steps of a text under its older names: the id of each commit, and the name."""
+        for commit in self.trail(path):
+            step = commit.revisions[0]
+            if step.path != path:
+                yield commit.id, step.path
+            if step.before == ABSENT and (older := self._find_older_name(step.path, commit.id)):
+                yield commit.id, older  # where it ended
+
+    def _find_older_name(self, path: str, commit_id: str) -> str:
+        """Return the name from which a commit moved a text to this path; "" if it did not."""
+        try:
+            commit = original = self.find(commit_id)
+            undone = {""}
+            while original.undoes not in undone:
+                undone.add(original.undoes)
+                original = self.find(original.undoes)
+        except NotInHistory:
+            return ""
+        came = [step.path for step in commit.revisions if step.before == ABSENT]
+        went = [step.path for step in commit.revisions if step.after == ABSENT]
+        is_renaming = original.why.startswith(RENAMING) and came == [path] and len(went) == 1
+        return went[0] if is_renaming else ""
+
+    def find_version(self, path: str, version: Version) -> bytes:
+        """Return the text of the version that begins like this. Raises NotInHistory."""
+        texts: dict[Version, bytes] = {}
+        for commit in self.trail(path):
+            for step in commit.revisions:
+                for name, text in ((step.after, step.new), (step.before, step.old)):
+                    if text is not None and name == version:
+                        return text
+                    if text is not None and name.startswith(version):
+                        texts[name] = text
+        if len(texts) == 1:
+            return texts.popitem()[1]
+        raise NotInHistory(f"the history holds {len(texts) or 'no'} versions {version[:12]!r} of {path!r}")
+
+    def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
+        """Return the newest commit that was not undone and can be: no undo, and nothing that a hub replaced since.
+
+        Raises:
+            NotInHistory: there is none left.
+        """
+        undone: set[str] = set()
+        came: set[str] = set()  # from the hub
+        for commit in self.history():
+            paths = {step.path for step in commit.revisions}
+            if commit.id in undone:
+                continue
+            if commit.undoes:
+                undone.add(commit.undoes)
+            elif commit.by == HUB or commit.by.startswith(OTHERS):
+                came |= paths
+            elif commit.by == except_by or commit.why == JOINED:
+                continue
+            elif paths and came.isdisjoint(paths) and (events or any(path.endswith(".md") for path in paths)):
+                return commit
+        raise NotInHistory("nothing is left to undo")
+
+    def summaries(self, since: str) -> list[CommitSummary]:
+        """Return the commits about Markdown files from a moment on, newest first, without texts."""
+        summaries = []
+        for (_, id, at, by, why, undoes), rows in groupby(self.rows(_SUMMARIES, since), key=lambda row: row[:6]):
+            steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
+            if steps:
+                summaries.append(CommitSummary(id, at, by, why, undoes, steps))
+        return summaries
+
+    def authors(self, files: Collection[tuple[str, Version]]) -> dict[tuple[str, Version], str]:
+        """Return who made the last commit that brought each of these versions of a path, as far as it is known.
+
+        What a folder had when it joined a hub was written before.
+        """
+        return {file: author for file in files for (author,) in self.rows(_AUTHOR, *file)}
+
+    def find(self, commit_id: str) -> Commit:
         """Return the newest commit with this id, or the only one whose id begins like this. Raises NotInHistory."""
         rows = self.rows("SELECT max(n) FROM commits WHERE id = ?", commit_id)
         if rows[0][0] is None:
@@ -236,17 +281,27 @@ class History:
         sql = _COMMITS.format(of_path=of_path, chosen=chosen, order=order)
         found = []
         for head, rows in groupby(self.rows(sql, *values), key=lambda row: row[:6]):
-            n, id, at, by, why, undoes = head
+            n, *words = head
+            id, at, by, why, undoes = map(str, words)
             # a change that bit rot reached, or that somebody forged, is not ours to tell
             steps = tuple(step for row in rows if (step := decode_step(*row[6:])))
             found.append((n, Commit(id, at, by, why, steps, undoes)))
         return found
 
-    def graft(self, commits: Iterable[Commit]) -> None:
-        """Add finished commits that another history had, oldest first."""
+    def graft(self, commits: Collection[Commit]) -> int:
+        """Add finished commits that another history had, oldest first, and return how many were new.
+
+        Left out are the paths whose past came with others of these before.
+        """
+        known = {id for (id,) in self.rows("SELECT id FROM commits")}
+        had = {step.path for commit in commits if commit.id in known for step in commit.revisions}
+        fresh = [commit for commit in commits if commit.id not in known]
         with self.writing():
-            for commit in commits:
-                self.add(commit, "", FLUSHED)
+            for commit in fresh:
+                steps = tuple(step for step in commit.revisions if step.path not in had)
+                if steps or not commit.revisions:
+                    self.add(commit._replace(revisions=steps), "", FLUSHED)
+        return len(fresh)
 
     # Forgetting
 
@@ -258,10 +313,12 @@ class History:
         with self.writing() as db:
             found: set[tuple[int, int, Version, Version]] = set()
             for name in names:
-                found.update(db.execute("SELECT n, place, before, after FROM changes WHERE path = ?", (name,)))
+                found.update(self.rows("SELECT n, place, before, after FROM changes WHERE path = ?", name))
             for step in steps:
-                found.update(db.execute(_STEP, step))
-            versions = json.dumps(sorted({version for row in found for version in row[2:] if version}))
+                found.update(self.rows(_STEP, *step))
+            versions = json.dumps(
+                sorted({version for row in found for version in row[2:] if version and is_version(version)})
+            )
             texts: dict[Version, bytes] = dict.fromkeys(json.loads(versions), b"")
             texts.update(db.execute(f"SELECT version, data FROM texts WHERE version IN {_GIVEN}", (versions,)))
             db.executemany("DELETE FROM changes WHERE n = ? AND place = ?", [row[:2] for row in found])
@@ -290,37 +347,27 @@ class History:
                 newer or (1 << 62,),
             ).rowcount
 
-    def empty_log(self) -> bool:
-        """Empty SQLite's log, which has what was deleted; return False while another process reads it."""
-        return not self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
-
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search for what was forgotten: why it may still be here, "" if it is not; and whose texts have pieces."""
 
-        def has_piece(text: str | bytes) -> bool:
-            data = text.encode() if isinstance(text, str) else text
+        def has_piece(data: bytes) -> bool:
             return any(piece in data for piece in pieces)
 
         with self._lock:
             self._db.create_function("has_piece", 1, has_piece)
-            holding = json.dumps([row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(data)")])
+            holding = json.dumps(
+                [row[0] for row in self.rows("SELECT version FROM texts WHERE has_piece(CAST(data AS BLOB))")]
+            )
             sql = f"SELECT DISTINCT path FROM changes WHERE before IN {_GIVEN} OR after IN {_GIVEN}"
-            telling = "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(why)"
+            telling = (
+                "SELECT DISTINCT path FROM commits LEFT JOIN changes USING (n) WHERE has_piece(CAST(why AS BLOB))"
+            )
             others = {path for (path,) in [*self.rows(sql, holding), *self.rows(telling)]}
             if None in others or self.rows(sql, json.dumps(list(versions))):
                 return "it has the text", others - {None}
-            if not others and has_piece(self._db.serialize()):
+            if not others and has_piece(self.serialize()):
                 return "it has the text", set()
             return ("" if self.empty_log() else "another process reads it, and its log cannot be emptied"), others
-
-    def find_damage(self) -> str:
-        """Return what is wrong with the database, "" if nothing is."""
-        try:
-            problem = str(self.rows("PRAGMA quick_check(1)")[0][0])
-        except OSError as error:
-            return str(error.strerror) if self.is_damaged else ""
-        self.is_damaged = problem != "ok"
-        return problem if self.is_damaged else ""
 
     # What is noted beside the commits
 
@@ -349,129 +396,20 @@ def is_commit_id(name: str) -> bool:
 
 def decode_step(path: str, before: Version, after: Version, old: bytes | None, new: bytes | None) -> Revision | None:
     """Return what was stored of a change, without texts that bit rot reached; None if it is not one of ours."""
-    if not is_path(path) or not _VERSION.fullmatch(before) or not _VERSION.fullmatch(after):
+    if not is_path(path) or not is_version(before) or not is_version(after):
         return None
-    old, new = (data if version_of(data) == version else None for data, version in ((old, before), (new, after)))
+    old, new = (data if _has_version(data, version) else None for data, version in ((old, before), (new, after)))
     return Revision(path, before, after, old, new)
+
+
+def is_version(version: object) -> bool:
+    """Return False for what cannot be the version of a text, or of none."""
+    return isinstance(version, str) and _VERSION.fullmatch(version) is not None
+
+
+def _has_version(data: object, version: Version) -> bool:
+    return isinstance(data, bytes) and version_of(data) == version
 
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _os_error(error: sqlite3.Error) -> OSError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return OSError(_ERRORS.get(code, errno.EIO), f"{DATABASE}: {error}")
-
-
-# Opening
-
-
-def _close_before_fork() -> None:
-    """Close the connections: a child that has one would take the locks of its parent for its own."""
-    for history in list(_OPEN):
-        if history.identity and not history.is_in_use:
-            history.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_before_fork)
-
-
-def in_memory() -> History:
-    """Return an empty history that nobody keeps."""
-    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    migrate(db, MIGRATIONS)
-    return History(db)
-
-
-def identify(folder: Folder) -> tuple[int, ...]:
-    """Tell the database in a folder, and its log, from others; () if there is none.
-
-    Raises:
-        PathRefused: it is a link, or no plain file.
-    """
-    try:
-        found = folder.stat(DATABASE)
-    except FileNotFoundError:
-        return ()
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(DATABASE, "it is not a plain file")
-    with suppress(FileNotFoundError):
-        return found.st_dev, found.st_ino, folder.stat(LOG).st_ino
-    return found.st_dev, found.st_ino, 0
-
-
-def open_history(folder: Folder, known: History | None, *, create: bool = False) -> History | None:
-    """Return the history in a folder: the known one if that is still it, or else it is opened; None without one.
-
-    To `create` it, and to set aside what is damaged or no history, the caller holds the lock.
-
-    Raises:
-        OSError, PathRefused, Busy.
-        Damaged: it cannot be used as it is.
-    """
-    identity = identify(folder)
-    if known and known.identity == identity and not known.is_damaged:
-        return known
-    is_suspect = known is not None and known.is_damaged
-    if known:
-        if known.identity[:2] == identity[:2]:  # its log was removed, and is open here still
-            with suppress(OSError):
-                known.rows("PRAGMA wal_checkpoint")
-        known.close()
-    if not identity:
-        if not create:
-            return None
-        make_file(folder, DATABASE)
-        folder.sync()
-    try:
-        return _open(folder, create=create, is_suspect=is_suspect)
-    except Damaged:
-        if not create:
-            raise
-    with suppress(Damaged):
-        return _open(folder, create=create, is_suspect=True)  # one read may fail that does not fail again
-    rename_damaged(folder, DATABASE)
-    return open_history(folder, None, create=True)
-
-
-def _open(folder: Folder, *, create: bool, is_suspect: bool) -> History | None:
-    try:
-        db = connect(folder.name_for_others(DATABASE))
-        history = History(db)
-        try:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version < len(MIGRATIONS) and create:
-                if not version:
-                    with suppress(sqlite3.OperationalError):
-                        db.execute("PRAGMA journal_mode = WAL")
-                migrate(db, MIGRATIONS)
-            schema = db.execute("SELECT type, sql FROM sqlite_schema").fetchall()
-        except BaseException:
-            history.close()
-            raise
-    except sqlite3.Error as error:
-        if is_damage(error):
-            raise Damaged(str(error)) from error
-        raise _os_error(error) from error
-    if not schema:  # another process makes it in this moment
-        return None
-    ours = {statement.strip() for script in MIGRATIONS for statement in script.split(";")}
-    is_ours = version > len(MIGRATIONS) or {sql for _, sql in schema if sql} == ours
-    history.identity = identify(folder)
-    problem = history.find_damage() if is_suspect else ""
-    if not is_ours or not {kind for kind, _ in schema} <= {"table", "index"}:
-        problem = "its tables are not those of a history"
-    if problem:
-        history.close()
-        raise Damaged(problem)
-    return history
-
-
-def read_only_copy(folder: Folder) -> History:
-    """Return a copy in memory of a history, also where nothing can be written. Raises OSError."""
-    memory = in_memory()
-    if not copy_to_memory(folder.name_for_others(DATABASE), memory._db):
-        raise OSError(errno.EIO, f"{DATABASE} cannot be read")
-    return memory

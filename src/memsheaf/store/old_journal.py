@@ -7,7 +7,7 @@
 
 `journal-000001.jsonl` and so on have them in order. Where a text was only added to, a line has what was added
 ("append") and, unless an earlier line of the same file ends with it, the text before. `archive-*.jsonl` has older
-commits without texts: the lines of file 12 end with `{"folded": 12}`, and that file counts if it is still there.
+commits without texts; a file that it has and that is still there counts.
 `kept` has the texts that were current when they were archived. What was read is noted with its size: lines that an
 older version appends later are taken in with the next change. The files stay until all of it is past retention.
 """
@@ -17,20 +17,20 @@ from __future__ import annotations
 import json
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, PathRefused
 from memsheaf.store import Commit, Revision, Version, tombstones, usage
-from memsheaf.store.history import DECIDED, FLUSHED, PLACED, History, decode_step, is_commit_id
+from memsheaf.store.history import FLUSHED, History, decode_step, is_commit_id
 from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
 APPENDED_FROM = 512  # bytes; a shorter text is written whole
 _NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs")
-_FOLDED = re.compile(rb'\{"folded": ([0-9]{1,9})\}')
+_IDS = re.compile(rb'(?m)^\{"commit": "([0-9a-f]{1,15})"')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_BYTES = 1 << 40
 MAX_HOOK_BYTES = 4 << 20  # that a hook takes in, in less than a second; more wait for a command or the worker
@@ -122,27 +122,24 @@ class OldFiles:
         if not self.sizes:
             return []
         known = dict(history.rows("SELECT name, size FROM old_files")) if history else {}
-        return [name for name, size in sorted(self.sizes.items()) if known.get(name) != size]
+        return [name for name in sorted(self.sizes, key=_order) if known.get(name) != self.sizes[name]]
 
     def must_wait(self, history: History | None) -> bool:
         """Return True in a hook that has no time to take in what is new in them."""
         return is_in_hook() and sum(map(self.sizes.__getitem__, self.find_new(history))) > MAX_HOOK_BYTES
 
-    def watched(self) -> tuple[str, ...]:
-        """Return the files to which an earlier version would write next."""
-        last = max((int(name[8:-6]) for name in self.sizes if name.startswith("journal-")), default=0)
-        return tuple(SEGMENT.format(number) for number in (last, last + 1) if number)
-
     def take_in(self, history: History) -> None:
         """Add what is new in them, in one transaction. Raises Busy in a hook, if that would take long."""
         if self.must_wait(history):
             raise Busy("what an earlier version wrote is taken in by the next command")
-        if new := self.find_new(history):
-            with history.writing() as db:
-                known = {id for (id,) in db.execute("SELECT id FROM commits")}
-                for name in sorted(new, key=self._order):
-                    skipped = self._take_in_file(history, name, known)
-                    db.execute("INSERT OR REPLACE INTO old_files VALUES (?, ?, ?)", (name, self.sizes[name], skipped))
+        new = self.find_new(history)
+        if not new:
+            return
+        with history.writing() as db:
+            known = {id for (id,) in db.execute("SELECT id FROM commits")}
+            for name in new:
+                skipped = self._take_in_file(history, name, known)
+                db.execute("INSERT OR REPLACE INTO old_files VALUES (?, ?, ?)", (name, self.sizes[name], skipped))
 
     def remove(self, history: History) -> None:
         """Remove the files: what they have is in the history, or was erased."""
@@ -153,34 +150,27 @@ class OldFiles:
             db.execute("DELETE FROM old_files")
         self._folder.sync()
 
-    def _order(self, name: str) -> tuple[int, int]:
-        kind, number = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]  # only such names are in `sizes`
-        return ["archive", None, "journal"].index(kind), int(number or 0)
-
     def _read(self, name: str) -> bytes:
         with suppress(FileNotFoundError, PathRefused):
             return read_file(self._folder, name, _MAX_BYTES)
         return b""
 
-    def _take_in_file(self, history: History, name: str, known: Set[str]) -> int:
+    def _take_in_file(self, history: History, name: str, known: set[str]) -> int:
         """Add what is in one file, but for known commits, and return how many of its lines cannot be read."""
         data = self._read(name)
+        journals = [name for name in self.sizes if name.startswith("journal-")]
         match name.partition("-")[0]:
-            case "archive":
-                skipped = start = 0
-                for mark in _FOLDED.finditer(data):
-                    lines, start = data[start : mark.start()], mark.end() + 1
-                    if SEGMENT.format(int(mark[1])) not in self.sizes:  # or a crash came before it was removed
-                        skipped += _add(history, lines, known)
-                return skipped
+            case "archive":  # a crash may have left a journal that is in it; that has the texts as well
+                in_journals = {id.decode() for journal in journals for id in _IDS.findall(self._read(journal))}
+                return _add(history, data, known | in_journals)
             case "journal":
-                newest = max((name for name in self.sizes if name.startswith("journal-")), key=self._order)
-                return _add(history, data, known, is_newest=name == newest)
+                return _add(history, data, known, is_newest=name == max(journals, key=_order))
             case "kept":
                 steps = filter(None, map(_decode_kept, data.split(b"\n")))
                 with history.writing() as db:
-                    texts = [(step.after, step.new) for step in steps if step.new is not None]
-                    db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
+                    db.executemany(
+                        "INSERT OR IGNORE INTO texts SELECT ?1, ?2 WHERE ?2 NOTNULL", [step[2::2] for step in steps]
+                    )
             case "tombstones":
                 tombstones.add(history, tombstones.from_lines(data))
             case "uses":
@@ -192,8 +182,16 @@ class OldFiles:
         return 0
 
 
-def _add(history: History, data: bytes, known: Set[str], *, is_newest: bool = False) -> int:
-    """Add the commits in lines. In the newest file those behind the last mark may not be flushed, or not placed."""
+def _order(name: str) -> tuple[bool, int, str]:
+    """Return a key to sort the files by: the journals come last, as they are numbered."""
+    return name.startswith("journal-"), len(name), name
+
+
+def _add(history: History, data: bytes, known: set[str], *, is_newest: bool = False) -> int:
+    """Add the commits in lines. In the newest file those behind the last mark may not be flushed, or not in place.
+
+    The latter are verified as after a reboot.
+    """
     done = {found.decode() for found in re.findall(rb'(?m)^\{"done": "([0-9a-f]{0,15})"', data)}
     safe = data.rfind(b'\n{"safe"') if is_newest else len(data)
     skipped = 0
@@ -201,10 +199,9 @@ def _add(history: History, data: bytes, known: Set[str], *, is_newest: bool = Fa
         if line is None:
             skipped += 1
         elif line.commit.id not in known:
-            state = FLUSHED
-            if line.start > safe:
-                state = PLACED if line.commit.id in done else DECIDED
-            history.add(line.commit, line.boot, state)
+            known.add(line.commit.id)
+            boot = line.boot if line.commit.id in done else ""
+            history.add(line.commit, boot, FLUSHED if line.start <= safe else 0)
     return skipped
 
 

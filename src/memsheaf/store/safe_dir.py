@@ -117,10 +117,6 @@ class Folder:
         """Look at a name without following it."""
         return os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
 
-    def stat_self(self) -> os.stat_result:
-        """Look at this directory."""
-        return os.stat(self.path if self._fd is None else self._fd)
-
     def rename(self, name: str, to: Folder, new: str) -> None:
         """Move a file of this directory over a name of another, in one step."""
         os.replace(self._name(name), to._name(new), src_dir_fd=self._fd, dst_dir_fd=to._fd)
@@ -153,9 +149,13 @@ class Folder:
         raise OSError(code, os.strerror(code), new)
 
     def name_for_others(self, name: str) -> str:
-        """Return a path by which a library finds a file of this directory, wherever that is by now."""
-        if self._fd is not None and os.path.isdir("/proc/self/fd"):
-            return f"/proc/self/fd/{self._fd}/{name}"
+        """Return a path by which a library finds a file of this directory, wherever that is by now.
+
+        It does not name the handle: SQLite before 3.39 uses the path when that is another directory's.
+        """
+        if self._fd is not None:
+            with suppress(OSError):
+                return os.path.join(os.readlink(f"/proc/self/fd/{self._fd}"), name)
         return os.path.join(self.path, name)
 
     def unlink(self, name: str) -> None:
@@ -168,11 +168,11 @@ class Folder:
             yield from entries
 
     def names(self) -> list[str]:
-        """The names of this directory, in no order."""
+        """Return the names of this directory, in no order."""
         return os.listdir(self._rewound())
 
     def _rewound(self) -> str | int:
-        """What to list, from its beginning: a listing moves the handle, and one that failed leaves it there."""
+        """Return the handle at its beginning: a listing moves it, and one that failed leaves it there."""
         if self._fd is None:
             return self.path
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -268,10 +268,10 @@ def walk(root: Folder, path: str, *, create: bool = False) -> Iterator[tuple[Fol
 
 
 def stamp_at(root: Folder, path: str) -> Stamp | None:
-    """The stamp of a file or folder now, None when it is not there."""
+    """Return the stamp of a file or folder now, None if it is not there."""
     try:
         if "/" not in path:  # most of them
-            return stamp_of(root.stat(path) if path else root.stat_self())
+            return stamp_of(root.stat(path or "."))
         with walk(root, path.rstrip("/")) as (folder, name):
             return stamp_of(folder.stat(name))
     except (OSError, PathRefused):
@@ -279,7 +279,7 @@ def stamp_at(root: Folder, path: str) -> Stamp | None:
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp in what the system says of a file."""
+    """Return the stamp in what the system says of a file."""
     modified, changed = found.st_mtime_ns, found.st_ctime_ns
     if modified > _LATEST or changed > _LATEST:  # no database keeps more than 63 bits, and no honest clock needs them
         modified, changed = min(modified, _LATEST), min(changed, _LATEST)
@@ -295,11 +295,6 @@ def flush(fd: int) -> None:
     os.fsync(fd)
 
 
-def flush_data(fd: int) -> None:
-    """As `flush`, for the content and what is needed to reach it, but not the times of the file."""
-    os.fdatasync(fd) if sys.platform == "linux" else flush(fd)
-
-
 def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Write a new file under an unused name."""
     fd = folder.open_file(name, CREATE, mode)
@@ -308,7 +303,7 @@ def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable:
         if mode != 0o600 and hasattr(os, "fchmod"):
             os.fchmod(fd, mode)  # the umask must not narrow what the replaced file allowed
         if durable:
-            flush_data(fd)
+            flush(fd)
     except BaseException:
         with suppress(OSError):
             folder.unlink(name)
@@ -317,18 +312,13 @@ def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable:
         os.close(fd)
 
 
-def draft_name() -> str:
-    """A name no two writers share."""
-    return f"draft-{os.urandom(8).hex()}"
-
-
 def append(folder: Folder, name: str, data: bytes, *, durable: bool = False) -> int:
     """Append to a file, in one write, and give the size that it had."""
     fd, found = folder.open_stat(name, APPEND | os.O_CREAT)
     try:
         write_all(fd, data)
         if durable:
-            flush_data(fd)
+            flush(fd)
     finally:
         os.close(fd)
     return found.st_size
@@ -346,15 +336,6 @@ def replace(folder: Folder, name: str, data: bytes, *, durable: bool = True) -> 
         raise
     if durable:
         folder.sync()
-
-
-def write_mark(folder: Folder, name: str, data: bytes) -> None:
-    """Write over the beginning of a file of a few bytes, without a flush."""
-    fd = folder.open_file(name, WRITE | os.O_CREAT)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
 
 
 def read_file(folder: Folder, name: str, limit: int) -> bytes:

@@ -7,7 +7,7 @@ for a memory that was forgotten its path. It outlives the text in the history, a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memsheaf.guard.paths import CATALOG
@@ -36,7 +36,7 @@ _PATH, _WORDS = 2, 3  # where they begin in a tombstone
 
 
 def of(path: str, data: bytes, at: str, why: str) -> Tombstone:
-    """The tombstone of a memory, or of a text that was never one, whose path is then ""."""
+    """Return the tombstone of a memory, or of a text that was never one, whose path is then ""."""
     return Tombstone(at, why, path, *_marks(fact(parse(path, data))))
 
 
@@ -67,11 +67,12 @@ def follow(
 
 def read(history: History) -> Iterator[Tombstone]:
     """Return all that stand, oldest first."""
-    return from_lines(b"\n".join(line for (line,) in history.rows("SELECT line FROM tombstones ORDER BY n")))
+    rows = history.rows("SELECT CAST(line AS BLOB) FROM tombstones WHERE line IS NOT NULL ORDER BY n")
+    return from_lines(b"\n".join(line for (line,) in rows))
 
 
 def from_lines(data: bytes) -> Iterator[Tombstone]:
-    """The tombstones that are written in these lines; one that cannot be understood is left out."""
+    """Yield the tombstones that are written in these lines; one that cannot be understood is left out."""
     for line in filter(None, data.split(b"\n")):
         try:
             found = json.loads(line)
@@ -88,7 +89,7 @@ def to_lines(stones: Iterable[Tombstone]) -> bytes:
 
 
 def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None:
-    """The newest tombstone of something that says what these words say."""
+    """Return the newest tombstone of something that says what these words say."""
     return next(filter(_saying(words), reversed(list(stones))), None)
 
 
@@ -105,34 +106,25 @@ def _saying(words: Sequence[str]) -> Callable[[Tombstone], bool]:
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """What words are known again by: all of them, the numbers among them, and how much they deny."""
+    """Return what words are known again by: all of them, the numbers among them, and how much they deny."""
     return tuple(prints(words)), tuple(prints(numbers(words))), denials(words)
-
-
-def take_away(history: History, paths: Collection[str]) -> None:
-    """Remove the tombstones of these paths."""
-    _remove(history, lambda stone: stone.path in paths)
 
 
 def lift(history: History, texts: Iterable[tuple[str, bytes]]) -> None:
     """Remove the tombstones of texts that are there again."""
     if any(True for _ in read(history)):
         back = {of(path, data, "", "")[_WORDS:] for path, data in texts}
-        _remove(history, lambda stone: stone[_WORDS:] in back)
+        remove(history, lambda stone: stone[_WORDS:] in back)
 
 
 def lift_alike(history: History, facts: Iterable[Sequence[str]]) -> None:
     """Remove the tombstones of what says what these words say."""
     said = list(map(_saying, facts))
-    _remove(history, lambda stone: any(says(stone) for says in said))
+    remove(history, lambda stone: any(says(stone) for says in said))
 
 
-def prune(history: History, cutoff: str) -> None:
-    """Remove the tombstones of files removed by hand before `cutoff`; explicit refusals stay."""
-    _remove(history, lambda stone: stone.why == REMOVED and stone.at < cutoff)
-
-
-def _remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
+def remove(history: History, is_unwanted: Callable[[Tombstone], bool]) -> None:
+    """Remove the tombstones that are not wanted."""
     if gone := [(_line(stone),) for stone in read(history) if is_unwanted(stone)]:
         with history.writing(durable=False) as db:
             db.executemany("DELETE FROM tombstones WHERE line = ?", gone)

@@ -7,40 +7,48 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import dropwhile
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
-from memsheaf.store.commit_queries import steps_before_renaming
-from memsheaf.store.history import History
+from memsheaf.store.history import History, is_path
 from memsheaf.store.old_journal import OldFiles
-from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk, write_mark
+from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, stage, stamp_at, walk
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
 _STAYS = "edited while {} was being written: the edit stays"
-PLACED_MARK = "placed"  # the file that names the last commits that are in place
 MANY = 8  # from here on, one flush of the file system is cheaper than one for each file
 
 
-class Transaction:
+_NAMES_BEFORE = """
+SELECT path FROM changes WHERE after = '' AND before = (
+  SELECT after FROM changes WHERE path = ?1 AND before = '' ORDER BY n LIMIT 1)
+AND NOT EXISTS (SELECT 1 FROM changes AS later WHERE later.path = changes.path AND later.n > changes.n)"""
+"""Paths that ended with the text that another began with."""
+
+
+class Transaction(Placing):
     """An open root, its `.history` and its past, with the lock held by the caller."""
 
-    announce: Callable[[Transaction, Commit], None] | None = None
-    """Called with each commit right before it is decided, by those who share a scope with other machines."""
-
     def __init__(
-        self, root: Folder, history: Folder, past: History, boot: str, placing: Placing, scope: str = ""
+        self,
+        root: Folder,
+        history: Folder,
+        past: History,
+        boot: str,
+        patience: float = 0.05,
+        scope: str = "",
+        announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
-        self.root = root
-        self.history = history
+        super().__init__(root, history, patience, past)
         self.past = past
         self.boot = boot
-        self.placing = placing
         self.scope = scope
-        self._placed: list[str] = []  # commits of which the history does not know yet that they are
+        self._announce = announce  # called with each commit right before it is decided
 
     def revision(self, change: Change) -> Revision:
         """Return what a change would do. Raises Changed when it was made for another version."""
@@ -56,10 +64,10 @@ class Transaction:
         Raises:
             Changed: a person saved the same file in that very moment.
         """
-        drafts = [_draft(commit, number) for number in range(len(commit.revisions))]
+        drafts = _drafts_of(commit)
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
-                self.placing.stage(revision, draft)
+                self.stage(revision, draft)
             if agree:
                 agree(self, commit)
             self.note(commit)
@@ -71,33 +79,23 @@ class Transaction:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 try:
-                    if met := self.placing.place(revision, draft):
+                    if met := self.place(revision, draft):
                         theirs[revision.path] = met
                 except PathRefused:  # a link was put in the way: that path is left alone
                     theirs[revision.path] = []
         except OSError as error:
             self._take_back(commit, error)
         if theirs:
-            self._discard(drafts)
             self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(Ref(self.scope, next(iter(theirs))))
         self._take_off_lost(commit.revisions)
-        self.finish(commit)
         return commit._replace(placed=placed)
 
     def note(self, commit: Commit) -> None:
         """Decide a commit: from here on it will be carried out, whatever happens."""
-        if self.announce:
-            self.announce(self, commit)
-        self.past.add(commit, self.boot, placed=self._placed)
-        self._placed = []
-
-    def finish(self, *commits: Commit) -> None:
-        """Mark commits as in place, at once. If that fails they are all the same: the next writer will see."""
-        self._placed += [commit.id for commit in commits]
-        with suppress(OSError):
-            write_mark(self.history, PLACED_MARK, b"%s\n" % " ".join(self._placed).encode())
-            self.past.placed = self._placed
+        if self._announce:
+            self._announce(self, commit)
+        self.past.add(commit, self.boot)
 
     def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
         """Make a commit of what others did; it is in place already."""
@@ -106,7 +104,6 @@ class Transaction:
         commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
         self.note(commit)
         self._take_off_lost(step for step in revisions if step.after != ABSENT)
-        self.finish(commit)
         return commit
 
     def settle(self) -> None:
@@ -118,7 +115,7 @@ class Transaction:
         self.past.mark_flushed()
 
     def outside(self, paths: Collection[str] | None) -> Iterator[Revision]:
-        """The steps that others made: from where the history left each path to what is there now.
+        """Yield the steps that others made: from where the history left each path to what is there now.
 
         With None, those that removed what the history knows. The history is asked, not the caller: whoever lost track
         can do no harm.
@@ -160,12 +157,8 @@ class Transaction:
     def forget(self, path: str) -> tuple[set[str], dict[Version, bytes]]:
         """Remove a file and its past; give the names it had, and what was removed by version."""
         present = self.present(path)
-        renamed = set(steps_before_renaming(self.past, path))  # another text may have an older name by now
+        renamed = set(self.past.steps_before_renaming(path))  # another text may have an older name by now
         names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
-        self.settle()  # what is placed is so in the history from here on, and not in the mark
-        with suppress(FileNotFoundError):
-            self.history.unlink(PLACED_MARK)
-        self.past.placed = self._placed = []
         texts = self.past.forget(renamed, names)
         if present is not None:
             texts[version_of(present)] = present
@@ -175,7 +168,7 @@ class Transaction:
         return names, texts
 
     def _former_names(self, path: str) -> set[str]:
-        """The names a text has had: its own, and removed ones that ended with the text another began with."""
+        """Return the names that a text has had: its own, and removed ones that ended as another began."""
         names, waiting = {path}, [path]
         with_catalog = (
             "SELECT 1 FROM changes JOIN changes AS others USING (n) WHERE changes.path = ? AND others.path = ?"
@@ -183,59 +176,41 @@ class Transaction:
         if self.past.rows(with_catalog, path, CATALOG) and self.present(CATALOG) is None:
             names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
         while waiting:
-            made = [step.after for step in self._steps(waiting.pop()) if step.before == ABSENT]
-            if not made:
-                continue
-            begun = made[-1]
-            rows = self.past.rows("SELECT DISTINCT path FROM changes WHERE before = ? AND after = ''", begun)
-            more = [
-                name
-                for (name,) in rows
-                if name not in names
-                and next((step.before for step in self._steps(name) if step.after == ABSENT), "") == begun
-                and self.present(name) is None
-            ]
-            names.update(more)
-            waiting += more
+            for (name,) in self.past.rows(_NAMES_BEFORE, waiting.pop()):
+                if name not in names and is_path(name) and self.present(name) is None:
+                    names.add(name)
+                    waiting.append(name)
         return names
 
-    def _steps(self, path: str) -> Iterator[Revision]:
-        return (step for commit in self.past.history(path) for step in commit.revisions)
-
     def recover(self) -> None:
-        """Complete the commit that a dead process decided, and after a reboot verify those before it."""
-        unsettled = dict(self.past.find_unsettled(self.boot))
-        if not unsettled:
-            return
-        if not unsettled.keys() <= {*self.past.placed}:
-            self.past.placed = self._read_mark()
-        self._placed = [id for id in self.past.placed if unsettled.get(id) == self.boot]
-        if len(self._placed) == len(unsettled):
-            return
-        commits = self.past.to_flush()
-        unfinished = [commit for commit in commits if commit.id in unsettled and commit.id not in self._placed]
-        rebooted = not self.boot or any(boot != self.boot for boot in unsettled.values())
+        """Complete the commit that a dead process decided, and after a reboot verify those before it.
+
+        The drafts of a commit are gone when all its texts are in place. Those of no commit had a writer who died
+        before it decided. After a reboot a draft says nothing, as it was not flushed.
+        """
+        files = [entry.name for entry in self.history.scan() if not entry.is_dir(follow_symlinks=False)]
+        drafts = {name for name in files if name.startswith("draft-")}
+        rebooted = self.past.is_suspect(self.boot)
         if rebooted and (problem := self.past.find_damage()):  # such as a copy of the database and of a later log
             raise OSError(errno.EIO, problem)
-        steps = [step for commit in unfinished for step in self._rescued(commit)]
-        steps += self._redo(commits if rebooted else unfinished, rebooted=rebooted)
-        self.finish(*unfinished)
-        for step in steps:
-            self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
-        if rebooted:
-            self.settle()
-
-    def _read_mark(self) -> list[str]:
-        with suppress(FileNotFoundError, PathRefused, ValueError):
-            return read_file(self.history, PLACED_MARK, PAGE).partition(b"\n")[0].decode().split()
-        return []
+        if drafts or rebooted:
+            commits = self.past.to_flush()
+            if not rebooted:
+                commits = list(dropwhile(lambda commit: drafts.isdisjoint(_drafts_of(commit)), commits))
+            steps = [step for commit in commits for step in self._rescued(commit)]
+            steps += self._redo(commits, rebooted=rebooted)
+            for step in steps:
+                self.note_outside((step,), commits[-1].at, _SAVED_MEANWHILE)
+            if rebooted:
+                self.settle()
+            self._discard(drafts)
 
     def _rescued(self, commit: Commit) -> list[Revision]:
         """Put back what a person had saved and a commit displaced, when its process died before it could look."""
         found = []
-        for number, step in enumerate(commit.revisions):
+        for step, draft in zip(commit.revisions, _drafts_of(commit), strict=True):
             with suppress(FileNotFoundError, PathRefused):
-                data = read_file(self.history, _draft(commit, number), READ_LIMIT)
+                data = read_file(self.history, draft, READ_LIMIT)
                 half = _is_torn(data, step.new or b"") or _is_torn(data, step.old or b"")
                 if not half and version_of(data) not in (step.before, step.after):
                     theirs = Revision(step.path, step.after, version_of(data), step.new, data)
@@ -261,14 +236,6 @@ class Transaction:
         commit = Commit(os.urandom(6).hex(), at, "outside", why, tuple(steps), "", self.past.last_id())
         return self.carry_out(commit), kept.path if kept else ""
 
-    def sweep(self, now: float) -> None:
-        """Remove drafts that no commit owns: their writer died before it decided."""
-        for name in self.history.names():
-            if name.startswith(("draft-", "derived-")):
-                with suppress(OSError):
-                    if name.startswith("draft-") or self.history.stat(name).st_mtime < now - 3600:
-                        self.history.unlink(name)
-
     def remove_old_files(self, cutoff: str = "") -> None:
         """Remove the files of earlier versions, which were taken in; with a cutoff, if all were written before."""
         old = OldFiles(self.history)
@@ -286,10 +253,6 @@ class Transaction:
             if name.startswith("derived-"):
                 with suppress(FileNotFoundError):
                     self.history.unlink(name)
-
-    def present(self, path: str) -> bytes | None:
-        """The text at `path` now, None when there is none. Raises as `Placing.present`."""
-        return self.placing.present(path)
 
     def _redo(self, commits: list[Commit], *, rebooted: bool) -> list[Revision]:
         """Bring each path to its last version, unless it holds a foreign text; gives concurrent edits."""
@@ -312,23 +275,23 @@ class Transaction:
 
     def _apply(self, revision: Revision) -> list[Revision]:
         """Bring a file from one version to another, provided it is at the first by then; give what was met."""
-        if revision.before == revision.after or (revision.new is None and revision.after != ABSENT):
-            return []  # there already; or past retention, when what is there is all there is
+        if revision.new is None and revision.after != ABSENT:
+            return []  # past retention, when what is there is all there is
         with suppress(MemsheafError):
             if version_of(self.present(revision.path)) == revision.after:
                 return []
-        draft = draft_name()
-        self.placing.stage(revision, draft)
+        draft = f"draft-{os.urandom(8).hex()}"
+        self.stage(revision, draft)
         try:
-            return self.placing.place(revision, draft)
+            return self.place(revision, draft)
         except PathRefused:
             return []  # a link: not ours to replace
         finally:
             self._discard([draft])
 
-    def _discard(self, drafts: list[str]) -> None:
+    def _discard(self, drafts: Iterable[str]) -> None:
         for draft in drafts:
-            self.placing.discard(draft)
+            self.discard(draft)
 
     def _answer(self, commit: Commit, theirs: Mapping[str, list[Revision]], why: str) -> None:
         """Take a commit back, as a commit: what others saved is in place; the rest returns to what it was."""
@@ -341,16 +304,18 @@ class Transaction:
                 more += theirs[step.path][1:]
         by = "outside" if theirs else commit.by
         answer = Commit(os.urandom(6).hex(), commit.at, by, why, tuple(back), undoes=commit.id)
+        if back:
+            stage(self.history, _drafts_of(answer)[0], b"")
         self.note(answer)  # from here on the answer is what the next writer would complete
         for revision in back:
             if revision.path not in theirs:
                 more += self._apply(revision)
-        self.finish(commit, answer)
+        self._discard(_drafts_of(commit) + _drafts_of(answer))
         for step in more:
             self.note_outside((step,), commit.at, _SAVED_MEANWHILE)
 
     def _take_back(self, commit: Commit, error: OSError) -> None:
-        """The disk failed half-way: undo what was done, or say that the next writer will complete it."""
+        """Take back what was done when the disk failed half-way, or say that the next writer will complete it."""
         try:
             theirs: dict[str, list[Revision]] = {}
             for step in self._rescued(commit):
@@ -359,7 +324,6 @@ class Transaction:
         except OSError:
             message = f"{error.strerror}, after the change was decided; the next writer completes it"
             raise StoreFailed(message) from error
-        self._discard([_draft(commit, number) for number in range(len(commit.revisions))])
         raise error
 
     def _flush(self, path: str) -> None:
@@ -375,13 +339,13 @@ class Transaction:
                 folder.sync()
 
 
-def _draft(commit: Commit, number: int) -> str:
-    """The draft of a commit's text; by its name a crashed commit finds it again."""
-    return f"draft-{commit.id}-{number}"
+def _drafts_of(commit: Commit) -> list[str]:
+    """Return the names of a commit's drafts, one for each of its changes."""
+    return [f"draft-{commit.id}-{number}" for number in range(len(commit.revisions))]
 
 
 def _is_torn(present: bytes | None, whole: bytes) -> bool:
-    """Whether a file looks as a power cut leaves one: missing, empty, or with pages that never arrived.
+    """Return True for a file as a power cut leaves one: missing, empty, or with pages that never arrived.
 
     >>> _is_torn(b"", b"text"), _is_torn(bytes(4096), b"x" * 5000), _is_torn(b"edited", b"text")
     (True, True, False)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from memsheaf.store.history import History
+from memsheaf.store.sqlite_file import LOCK_SECONDS
 
 MANY = 4_096  # rows; from here on they are brought together
 _LINE = re.compile(r"(?m)^(?:([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)|=)$")
@@ -25,9 +26,9 @@ class Uses(NamedTuple):
     more: bool
 
 
-def add(history: History, uses: Iterable[tuple[str, str]]) -> None:
-    """Note days and paths that were of use, or marks."""
-    with history.writing(durable=False) as db:
+def add(history: History, uses: Iterable[tuple[str, str]], *, wait: float = LOCK_SECONDS) -> None:
+    """Note days and paths that were of use, or marks. Raises Busy after `wait` seconds."""
+    with history.writing(durable=False, wait=wait) as db:
         db.executemany("INSERT INTO uses (day, path) VALUES (?, ?)", uses)
 
 
@@ -49,10 +50,9 @@ def take(history: History, start: int, take_all: bool) -> Uses:
     return Uses(dict(history.rows(sql, start, end)), end, last > end)
 
 
-def noted(history: History) -> tuple[dict[str, str], str]:
-    """The last day of each path, whether a catalog was written with it or not; and the first day of all."""
-    days = dict(history.rows("SELECT path, max(day) FROM uses WHERE path <> '' GROUP BY path"))
-    return days, history.rows("SELECT ifnull(min(day), '') FROM uses WHERE path <> ''")[0][0]
+def noted(history: History) -> dict[str, str]:
+    """Return the last day of each path, whether a catalog was written with it or not."""
+    return dict(history.rows("SELECT path, max(day) FROM uses WHERE path <> '' GROUP BY path"))
 
 
 def bring_together(history: History, *, without: Collection[str] = ()) -> None:

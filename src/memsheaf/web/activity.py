@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from memsheaf.open_scope import TOGETHER
 from memsheaf.sheaf import Sheaf, undo_together
-from memsheaf.store import Version
-from memsheaf.store.commit_queries import CommitSummary
+from memsheaf.store import CommitSummary, Version
 from memsheaf.web.page import PageRequest
 
 COMMITS_PER_PAGE = 40

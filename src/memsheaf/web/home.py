@@ -19,7 +19,7 @@ from memsheaf.llm.spend import Ledger
 from memsheaf.memory import KINDS, plural
 from memsheaf.scope import KnownScope
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.commit_queries import CommitSummary
+from memsheaf.store import CommitSummary
 from memsheaf.web.activity import SHOWN_DAYS, local_day
 from memsheaf.web.page import AUTHORS, PageRequest, format_day
 

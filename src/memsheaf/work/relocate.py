@@ -113,7 +113,7 @@ def _merge(places: Locations, switch: Callable[[], None], keep: Collection[str])
         for root in list_roots(places.source):
             store = places.open_source(root)
             store.adopt(None)
-            locks.enter_context(store.still())
+            locks.enter_context(store.transaction())
             copies[root] = _copy_root(root, places)
         switch()
         left = [found for root in reversed(copies) for found in _clear_root(places, root, copies[root], keep)]
@@ -159,7 +159,7 @@ def _copy_root(root: str, places: Locations) -> dict[str, str]:
                         os.utime(os.path.join(within.path, base), ns=(stamp[0], stamp[0]), follow_symlinks=False)
     if target_ledger:
         target_ledger.add([(name, version_of(present[name])) for name in names.values()])
-    for path, day in store.uses_noted()[0].items():
+    for path, day in store.uses_noted().items():
         target.add_uses(day, [names.get(path, path)])
     target.close()
     return names
