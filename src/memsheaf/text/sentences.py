@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from memsheaf.memory import Memory
 from memsheaf.text.common_words import common_words
-from memsheaf.text.spoken import spoken
 
 # Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
 # behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
@@ -132,13 +131,6 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
-# A sign at which a clause ends, or a word.
-_TOKEN = r"([,;:](?=\s)|[，；、]|[–—-](?=\s)|\([\d-]+\))|[(（][^()（）]*[)）]|(?:(?![,;:]\s)[^\s，；、])+"
-# Where a sentence may be cut, as `_shorten` explains: where a clause ends, where a phrase does, or behind any word;
-# each with the fewest characters that must stand before it.
-# It is not cut behind "not" or "the", nor before what a condition holds for.
-_PHRASE = r"((?:[jl][^,|]*,\|?(?![jlcn])|(?![jl][^,]*,\|?(?![jlcn|])))[^|]*(?:w|[^|,](?=\|?,)))\|?"
-_ENDS = ((20, rf"{_PHRASE},.*"), (20, rf"{_PHRASE}[jlce].*"), (8, r"([^|]*w).*"))
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
@@ -166,41 +158,36 @@ _TOPIC_LIST = (
 
 
 def make_name(text: str) -> str:
-    """Return the first sentence without "oh, by the way", cut where a clause or a phrase ends if it is long.
+    """Return the first sentence without "oh, by the way", cut behind a word if it is long.
 
     >>> make_name("I prefer pnpm."), make_name("- No emojis in commits\\n- No tabs")
     ('I prefer pnpm', 'No emojis in commits')
     >>> make_name("Oh, one more thing: Jonas does the frontend for the shop, he is an hour behind us")
-    'Jonas does the frontend for the shop…'
+    'Jonas does the frontend for the shop, he is an hour behind…'
     >>> make_name("Jonas does not answer mail before noon unless the frontend of the shop is down")
-    'Jonas does not answer mail before noon…'
+    'Jonas does not answer mail before noon unless the frontend…'
     """
     return _shorten(text, MAX_NAME_CHARS)
 
 
 def make_description(text: str) -> str:
-    """Return the fact itself as one line: the first sentence, cut behind a phrase where it is long."""
+    """Return the fact itself as one line: the first sentence, cut behind a word where it is long."""
     return _shorten(text, MAX_DESCRIPTION_CHARS)
 
 
 def _shorten(text: str, limit: int) -> str:
-    """Return the first sentence of a text, up to the last of the first of `_ENDS` that there is within a limit.
-
-    Each word becomes the letter of its group, `w` if it is not a common one, and "," where a clause ends, with "|" at
-    the limit: "Use tabs, they are wide" is `fw,|ffw`. The ends are patterns of these letters.
-    """
+    """Return the first sentence of a text, cut behind a word within a limit, and not behind "not" or "the"."""
     sentence = _first_sentence(text)
     if len(sentence) <= limit:
         return sentence
+    shown = sentence[: limit - 1]
+    if " " in shown:
+        shown = sentence[:limit].rpartition(" ")[0]
     groups = common_words(sentence)
-    tokens = list(re.finditer(_TOKEN, spoken(sentence)))
-    letters = "".join("," if token[1] else groups.get(token[0].lower(), "w") for token in tokens)
-    room = sum(token.end() < limit for token in tokens)
-    for min_chars, pattern in _ENDS:
-        match = re.fullmatch(pattern, f"{letters[:room]}|{letters[room:]}")
-        if match and (end := tokens[match.end(1) - 1].end()) >= min_chars:
-            return sentence[:end] + "…"
-    return sentence[: limit - 1] + "…"
+    words = shown.split(" ")
+    while len(words) > 2 and groups.get(words[-1].lower().strip(",;:"), "w") in "nfe":
+        words.pop()
+    return " ".join(words).rstrip(" ,;:–—-，；、") + "…"
 
 
 def current_part(body: str) -> str:
