@@ -111,7 +111,7 @@ def remember(call: Call) -> int:
 
 
 def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
-    """Raise SecretFound for a secret that only the whole text shows: it goes on in the next fact, or is named there."""
+    """Raise SecretFound for a secret that only the whole text shows, since it goes on in the next fact."""
     masked = "\n".join(map(_without_secrets, facts))
     for secret in find_secrets(text):
         value = text[secret.start : secret.end]
