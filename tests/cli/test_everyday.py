@@ -490,7 +490,9 @@ def test_a_name_that_was_made_from_the_text_follows_every_change_of_it(run: Run)
     saved(run, "Production uses Postgres 18 now")
     listed.append(run("list")[1])
 
-    assert "  Production uses Postgres 17 now (before: Production is in eu-west-1 and uses Postgres 15)\n" in listed[0]
+    assert (
+        "  Production uses Postgres 17 now (before: Production is in eu-west-1 and uses Postgres 15)\n" in listed[0]
+    )
     assert "  Production uses Postgres 18" in listed[1]
     assert "Postgres 16" not in "".join(listed)
     assert json.loads(run("show", file, "--json")[1])["name"] == "Production uses Postgres 18…"
