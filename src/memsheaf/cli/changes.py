@@ -115,7 +115,7 @@ def _header_options(call: Call) -> dict[str, Any]:
 
 
 def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
-    """Raise SecretFound for a secret that only the whole text shows, since it goes on in the next fact."""
+    """Raise SecretFound for a secret that only the whole text shows: it goes on, or is named, in the next fact."""
     masked = "\n".join(map(_without_secrets, facts))
     for secret in find_secrets(text):
         value = text[secret.start : secret.end]

@@ -91,10 +91,10 @@ def clear_inbox(call: Call) -> int:
 def extract(call: Call) -> int:
     """Make memories of what was said: of the turns in the inbox, or of a conversation in a file.
 
-    With a model in the settings it reads the conversation; without one, your own sentences are kept that you asked
-    to remember, or that are surely worth it ("We deploy on Fridays"). What was read once is not read again. The
-    policy of the scope decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when
-    something has to wait because the model failed or a cap was reached: nothing is lost, and the next run goes on.
+    With a model in the settings it reads the conversation; without one, your own sentences are kept that you asked to
+    remember, or that are surely worth it ("We deploy on Fridays"). What was read once is not read again. The policy
+    of the scope decides whether a memory is saved or waits for `memsheaf review`. The exit code is 1 when something
+    has to wait because the model failed or a cap was reached: nothing is lost, and the next run goes on.
 
     examples:
       memsheaf extract

@@ -222,13 +222,15 @@ def is_made_from(body: str, description: str) -> bool:
 def _first_sentence(text: str) -> str:
     """Return the first sentence; of a question also the answer behind it.
 
-    Behind it stand those that are kept below: "it's 9090 (before: The port is 80)".
+    Behind it stand those that are kept below, or the oldest: "it's 9090 (before: The port is 80)".
     """
     sentence, *earlier = re.split(_EARLIER, text.strip())
     if re.fullmatch(LIST_OF_WORDS, sentence):
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
-        sentence += f" (before: {'; '.join(map(make_description, earlier))})"
+        lines = list(map(make_description, earlier))
+        has_room = len(sentence) + sum(map(len, lines)) < MAX_DESCRIPTION_CHARS - 2 * len(lines) - 10
+        sentence += f" (before: {'; '.join(lines) if has_room else lines[-1]})"
     if _may_have_borders(sentence):
         ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
         sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)
