@@ -75,7 +75,7 @@ def remember(call: Call) -> int:
     text = call.given_text(" ".join(options.text) or None).strip()
     is_one_memory = options.name or options.description or options.text == ["-"]
     facts = [text] if is_one_memory else split_facts(text)
-    more = pick(options, ("name", "description", "type")) | _header_options(call)
+    more = _header_options(call) | pick(options, ("name", "description", "type"))
     if len(facts) > 1:
         more["also"] = new_group()
     saved: list[Saved] = []
