@@ -84,6 +84,14 @@ class Call:
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
         return {**self.environment, **{key: value for key, value in chosen.items() if value}}
 
+    def export_places(self) -> None:
+        """Put the folders that the line names into the environment of what this process starts."""
+        named = {
+            "MEMSHEAF_HOME": self.options.home and self.settings().home,
+            "MEMSHEAF_PROJECT": self.options.project,
+        }
+        os.environ.update({name: value for name, value in named.items() if value})
+
     def warn(self, said: str) -> None:
         """Tell once what is wrong with a setting."""
         if said not in self._warned:

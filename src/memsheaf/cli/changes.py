@@ -75,13 +75,7 @@ def remember(call: Call) -> int:
     text = call.given_text(" ".join(options.text) or None).strip()
     is_one_memory = options.name or options.description or options.text == ["-"]
     facts = [text] if is_one_memory else split_facts(text)
-    more: dict[str, Any] = {
-        **pick(options, ("name", "description", "type")),
-        "citations": options.cite or (),
-        "pinned": options.pin,
-        "expires": options.expires or "",
-        "allow": call.allow(),
-    }
+    more = _header_options(call) | pick(options, ("name", "description", "type"))
     if len(facts) > 1:
         more["also"] = new_group()
     saved: list[Saved] = []
@@ -102,12 +96,22 @@ def remember(call: Call) -> int:
                     raise
                 refused.append((_without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    reasons = [(fact, f"{error}".removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
+    reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
     notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
     return 1 if refused else 0
+
+
+def _header_options(call: Call) -> dict[str, Any]:
+    options = call.options
+    return {
+        "citations": options.cite or (),
+        "pinned": options.pin,
+        "expires": options.expires or "",
+        "allow": call.allow(),
+    }
 
 
 def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
@@ -187,12 +191,7 @@ def add(call: Call) -> int:
     """
     options = call.options
     fields = (options.name, options.description, options.type, call.given_text(options.text))
-    more = {
-        "citations": options.cite or (),
-        "pinned": options.pin,
-        "expires": options.expires or "",
-        "allow": call.allow(),
-    }
+    more = _header_options(call)
     was = None
     with call.memory() as layers, insisting():
         try:

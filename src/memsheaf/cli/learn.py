@@ -186,15 +186,11 @@ def review(call: Call) -> int:
             "undo": [options.undo] if options.undo else [],
         }
         if any(flags.values()):
-            wanted = [
-                (verb, name)
+            queue.also = new_group()
+            done = [
+                {"id": name, "done": _DONE[verb], "path": _decide(call, queue, verb, name)}
                 for verb, given in flags.items()
                 for name in (names if given == ["all"] and verb != "undo" else given or ())
-            ]
-            if len(wanted) > 1:
-                queue.also = new_group()
-            done = [
-                {"id": name, "done": _DONE[verb], "path": _decide(call, queue, verb, name)} for verb, name in wanted
             ]
             return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
         if console.json or not console.interactive or not names:

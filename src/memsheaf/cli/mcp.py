@@ -84,8 +84,7 @@ def mcp(call: Call) -> int:
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
     is_whole = not scopes and not options.read_only  # then it answers the hooks of its host, too
-    named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
-    os.environ.update({name: value for name, value in named.items() if value})  # hooks and their worker go by these
+    call.export_places()  # hooks and their worker go by these
     news = _start_upkeep(settings, scopes)
 
     def render_head(room: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from contextlib import closing
 from tempfile import TemporaryDirectory
@@ -52,8 +51,7 @@ def web(call: Call) -> int:
         if options.port is not None:
             raise
         listener = endpoint._replace(port=0).listen()
-    named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
-    os.environ.update({name: value for name, value in named.items() if value})  # for the process that makes vectors
+    call.export_places()  # for the process that makes vectors
     scopes = AllScopes(settings, here(), read_only=options.read_only)
     upkeep = HubUpkeep(settings, here(), [str(one) for one in shared_scopes(settings, here())])
     with listener, scopes, closing(upkeep), TemporaryDirectory(prefix="memsheaf-") as folder:
