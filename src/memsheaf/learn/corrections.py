@@ -210,13 +210,14 @@ def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
     content = proposal.content
     if title:
         proposal = _put_above(proposal, old, title)
-        content += f" (before: {'; '.join(map(make_description, re.split(_EARLIER, proposal.content)[1:]))})"
+        before = "; ".join(map(make_description, re.split(_EARLIER, proposal.content)[1:]))
+        content = f"{content.rstrip('.')} (before: {before})"
     gone = set(tokenizer.words(old.body)).difference(tokenizer.words(content))
 
     def still_fits(line: str) -> bool:
         """Return True if a line was written by hand, and names nothing that is gone from the text."""
         is_derived = is_made_from(old.body, line) or line.casefold().rstrip("….") in old.body.casefold()
-        return not is_derived and gone.isdisjoint(tokenizer.words(line))
+        return not is_derived and " (before: " not in line and gone.isdisjoint(tokenizer.words(line))
 
     return proposal._replace(
         replaces=old.ref,

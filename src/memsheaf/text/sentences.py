@@ -34,7 +34,18 @@ _SENTENCE_BORDER = (
 )
 _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
-_QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
+_QUESTION_END = (  # with its mark, or in words that begin nothing else: "what editor do I use", "wo wohne ich"
+    r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$|(?i:(?:\A|[.!\n])\W*(?:"
+    r"(?:what|which|whose|where|when|who|why|how)"
+    r"(?: (?!(?:i|you|we|they|he|she|it|the|an?|this|my|our|to)\b)[\w-]+){0,2}"
+    r" (?:do|does|did) (?:i|you|we|they|he|she|it|my|our|the|this|that)"
+    r"|(?:what|where|when|who|how)(?:['’]s| is| are| was| were) (?:my|our|your)"
+    r"|(?:was|wo|wann|wer|wie|warum|wohin) (?!gesagt|immer|auch|wir\b|ich\b)\w+ (?:ich|wir|du|meine?|unsere?)"
+    r"|welche[nrsm]? \w+ \w+ (?:ich|wir|du|meine?|unsere?)"
+    r"|(?:où |quand |comment |pourquoi |que |qu['’]|quel(?:le)?s? \w+ )?est-ce qu(?:e|['’])"
+    r"|quel(?:le)?s? (?:est|sont)"
+    r"|(?:qué|cuál(?:es)?|dónde|cuándo|quién(?:es)?|por qué))\b[^.,;:!\n]*\Z)"
+)
 
 # A sentence that begins with one of these words leans on the one before it, unless it orders something.
 _LEANING_WORDS = (
@@ -48,7 +59,9 @@ _LEANING_WORDS = (
     r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
     r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
 )
-WAS_RIGHT = r"(?i: (?:was|war|était|era)(?: (?:doch|bien))? (?:right|correct|richtig|juste|correcto)(?: after all)?[.!]?)"
+WAS_RIGHT = (
+    r"(?i: (?:was|war|était|era)(?: (?:doch|bien))? (?:right|correct|richtig|juste|correcto)(?: after all)?[.!]?)"
+)
 _BARE_VALUE = (  # "sorry, 3001"; "3001 was right"
     r"(?i)(?:no|sorry|actually|correction|nein|non|não|нет)\s*[,.:!–—-]\s*\S+(?:\s+\S+)?"
     rf"|(?:(?:no|sorry|oh|ah|actually|nein|non|perdón)\s*[,.:!–—-]\s*)?\S*\d\S*{WAS_RIGHT}"
