@@ -113,12 +113,13 @@ def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> i
     if message is not None:
         then = commands.do(message)
         if not then.message:
-            return 0
+            return int(then.failed)
         return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
     for line in chain([" ".join(call.options.message)] if call.options.message else [], _lines(console)):
         then = commands.do(line)
         if then.leave:
             break
+        code = max(code, int(then.failed))
         if then.message:
             code = max(code, _code(take_turn(agent, screen, then.message, ignore=then.ignore)))
     screen.memory(None, agent.learned(LAST_WAIT))
