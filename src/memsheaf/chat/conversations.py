@@ -128,9 +128,11 @@ class Conversation:
     def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
         began = last = title = ""
-        turns, facts = 0, self._waiting
+        turns = 0
+        facts = self._waiting
         for line in self.lines():
-            began, last = began or line.at, line.at or last
+            began = began or line.at
+            last = line.at or last
             facts = {**facts, **(line.facts or {})}
             if line.said and line.said.role == "user":
                 turns += 1
@@ -173,7 +175,8 @@ class Conversation:
             conversation_file.append_lines(self._state, self.name, [*before, *lines])
         except Busy as error:
             raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
-        self._is_new, self._waiting = False, {}
+        self._is_new = False
+        self._waiting = {}
 
     def _now(self) -> str:
         return utc_time(self._clock(), milliseconds=True)
