@@ -366,12 +366,16 @@ def test_a_question_is_answered_with_what_is_recalled_and_needs_no_mark(
         user.agent.close(wait=60.0)
 
 
-def test_beside_what_is_not_kept_stands_what_it_may_change(tmp_path: Path) -> None:
+def test_beside_what_is_not_kept_stands_what_it_corrects_once_it_is_kept(tmp_path: Path) -> None:
     user = open_user(tmp_path, embedder="auto")
     try:
         answer = user.say("I work at Siemens", "I started at Bosch yesterday")
         assert "I work at Siemens" in answer
         assert "not kept" in answer
+        user.say("remember that")
+        (body,) = user.bodies
+        assert body.startswith("I started at Bosch yesterday")
+        assert "I work at Siemens" in body
     finally:
         user.agent.close(wait=60.0)
 

@@ -71,11 +71,12 @@ def test_a_conversation_is_gone_on_with(run: Run) -> None:
     assert "Remember that I prefer tabs" in run("conversations", "show", "last")[1]
 
 
-def test_a_command_that_does_not_exist_ends_with_1(run: Run) -> None:
+def test_a_command_that_fails_or_does_not_exist_ends_with_1(run: Run) -> None:
     code, _, err = run("chat", "-p", "/list")
     assert code == 1
     assert "there is no command /list" in err
     assert run("chat", stdin="/list\nHello\n")[0] == 1
+    assert run("chat", "-p", "/forget nothing.md")[0] == 1
     assert run("chat", "-p", "/memory list")[0] == 0
 
 

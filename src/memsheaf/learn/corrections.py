@@ -46,6 +46,7 @@ MIN_NEAR_WITH_WORDS = 0.33  # cosine of a memory that may be corrected and share
 MIN_NEAR = 0.45  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
+_DAY = r" \(\d{4}-\d\d-\d\d\)"  # as `text/dates.py` puts it behind "yesterday"
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
 
 
@@ -86,7 +87,8 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         return _keep_rest(proposal, target.read(proposal.replaces))
     likely: list[tuple[Memory, Replacement]] = []
     is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
-    for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
+    said = re.sub(_DAY, "", proposal.content)
+    for match in find_matches(target.open_scopes(), f"{proposal.name}\n{said}", limit=MAX_COMPARED):
         if match.row.state != "ok" or match.row.trust != "confirmed" or match.row.ref in beside:
             continue
         try:
@@ -101,9 +103,9 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         is_cut_from_text = proposal.name.rstrip("…").casefold() in proposal.content.casefold()  # may begin alike
         if (old.type, old.name) == (proposal.kind, proposal.name) and not is_cut_from_text:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
-        near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
+        near = match.near or cosine(current, said)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            judged = _judge(current, without_opening(proposal.content))
+            judged = _judge(current, without_opening(said))
             is_sure = judged.whole >= judged.part or near >= MIN_NEAR_IN_PART
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
