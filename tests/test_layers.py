@@ -74,7 +74,7 @@ VALUES_OF_INDEX = {
 MAX_NODES = {
     "(flat) and work": 80_388,
     "adapters": 10_846,
-    "chat": 36_253,
+    "chat": 36_248,
     "cli": 51_988,
     "encode, learn and text": 40_733,
     "guard": 14_549,

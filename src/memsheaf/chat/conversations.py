@@ -25,9 +25,11 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import follow_privacy, is_silent
 
 TITLE = 80
-MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
+MOST_LINES = 1_000  # typed lines that are kept
+ROOM = 200  # how many more may lie there until they are swept
 LINES = 3  # of a conversation that are shown when something is looked for
-WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was found
+WIDTH = 160  # characters of a line
+BEFORE = 60  # of those before what was found
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{FILE_PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(FILE_SUFFIX)}")

@@ -281,8 +281,7 @@ class Learning:
         except MemsheafError:
             lines = []
         lines.sort(key=lambda line: line[:1] != "-")
-        old = [line[1:] for line in lines if re.match("[- ](?!--|[a-z_]+: )", line)]
-        return next(filter(None, old), "…")
+        return next((line[1:] for line in lines if re.match(r"[- ](?!--|[a-z_]+: ).*\S", line)), "…")
 
 
 def _lines(prompt: str) -> dict[str, None]:

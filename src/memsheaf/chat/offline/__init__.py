@@ -49,7 +49,8 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
-MIN_MORE_WORDS = 2  # that a request does not name: a memory that has them is shown before it goes
+MIN_WORDS_UNSTATED = 2  # that a request does not repeat: a memory that has them is shown before it goes
+MIN_WORDS_UNNAMED = 4  # the same where a request only names its subject
 MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
@@ -237,8 +238,9 @@ class _Reply:
         rows = [row for scope in self._sheaf.open_scopes(lasting=True) for row in scope.list()]
         wanted = [row for row in rows if row.state == "ok" and (not kinds or row.type in kinds)]
         if about == "user":  # neither rules of the project nor what other people like
-            wanted = [row for row in wanted if row.type == "user" or row.scope == "user"]
-            wanted = [row for row in wanted if not has_words("others", row.description)]
+            wanted = [
+                row for row in wanted if "user" in (row.type, row.scope) and not has_words("others", row.description)
+            ]
         return [self._sheaf.read(row.ref) for row in wanted]
 
     def _list(self, heading: str, found: Sequence[FoundMemory]) -> str:
@@ -414,7 +416,9 @@ class _Reply:
             return self._name(self._say("which"), self._memory.offered)
         body = memories[0].body.strip()
         more = find_telling_words(body) - find_telling_words(request.subject)
-        if request.subject and (len(more) >= MIN_MORE_WORDS or current_part(body) != body):
+        is_stated = request.subject.casefold() in body.casefold()
+        least = MIN_WORDS_UNSTATED if is_stated else MIN_WORDS_UNNAMED
+        if request.subject and (len(more) >= least or current_part(body) != body):
             return self._offer(memories)
         return self._delete(memories)
 

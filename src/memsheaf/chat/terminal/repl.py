@@ -180,7 +180,10 @@ class Repl:
 
     def tell_news(self) -> None:
         """Print what was learned meanwhile, and what else came of it."""
-        (news, self._news), (asides, self._asides) = (self._news, []), (self._asides, [])
+        news = self._news
+        asides = self._asides
+        self._news = []
+        self._asides = []
         self._screen.memory(None, news)
         for line in asides:
             self._screen.note(line)
