@@ -229,7 +229,87 @@ def test_a_memory_that_says_more_or_keeps_an_older_text_is_shown_first(
         user.agent.close(wait=60.0)
 
 
+def test_forget_what_somebody_likes_names_the_memories_about_them(tmp_path: Path) -> None:
+    user = open_user(tmp_path, embedder="auto")
+    try:
+        user.say("Remember that Tom likes jazz", "Remember that Tom likes tea")
+        answer = user.say("forget what Tom likes")
+        assert say("which") in answer
+        assert "Tom likes jazz" in answer
+        assert "Tom likes tea" in answer
+        user.say("both")
+        assert user.bodies == []
+    finally:
+        user.agent.close(wait=60.0)
+
+
+@each_case(
+    "said",
+    [
+        "change the api port to 9090",
+        "Ändere den API port auf 9090",
+        "Change le API port en 9090",
+        "Cambia el API port a 9090",
+        "把API port改成9090",
+        "API portを9090に変えて",
+    ],
+)
+def test_a_change_that_names_no_sentence_shows_what_may_be_meant(tmp_path: Path, said: str) -> None:
+    user = open_user(tmp_path / str(len(said)))
+    try:
+        answer = user.say("Remember that the API port is 8080", said)
+        assert answer.startswith(say("change", find_requests(said)[0].language))
+        assert "the API port is 8080" in answer
+        assert user.bodies == ["the API port is 8080"]
+        user.say("Update project_api-port-8080.md: the API port is 9090")
+        assert user.bodies == ["the API port is 9090"]
+    finally:
+        user.agent.close(wait=60.0)
+
+
+@each_case(
+    "said",
+    [
+        ["remember"],
+        ["which port does the API use?", "remember that"],
+        ["which port does the API use", "remember that"],
+        ["remember", "remember that"],
+        ["merk dir", "merk dir das"],
+        ["retiens", "retiens ça"],
+        ["recuerda", "recuerda eso"],
+    ],
+)
+def test_where_there_is_nothing_to_remember_the_answer_asks_for_it(tmp_path: Path, said: list[str]) -> None:
+    user = open_user(tmp_path / "-".join(said).replace(" ", "-").rstrip("?"))
+    try:
+        assert user.say(*said) == say("what to remember", find_requests(said[-1])[0].language)
+        assert user.bodies == []
+    finally:
+        user.agent.close(wait=60.0)
+
+
+def test_only_what_is_about_the_user_is_shown_and_deleted_as_such(tmp_path: Path) -> None:
+    user = open_user(tmp_path, embedder="auto")
+    try:
+        user.say("Tom likes jazz", "In this project, always run make lint before a commit", "I use vim")
+        assert len(user.bodies) == 3
+        answer = user.say("Was weißt du über mich?")
+        assert "I use vim" in answer
+        assert "lint" not in answer
+        assert "jazz" not in answer
+        user.say("delete everything you know about me", "yes")
+        assert "I use vim" not in user.bodies
+        assert len(user.bodies) == 2
+    finally:
+        user.agent.close(wait=60.0)
+
+
 # off the record
+
+
+def test_what_is_not_to_be_remembered_is_no_failure(user: User) -> None:
+    assert user.say("Don't remember this: I hate Mondays") == say("off record")
+    assert user.bodies == []
 
 
 @each_case(
@@ -262,6 +342,67 @@ def test_every_language_has_every_reply() -> None:
 
 
 # answers
+
+
+@each_case(
+    "said, question",
+    [
+        (["I use vim", "I don't use vim any more, I use helix"], "which editor do I use?"),
+        (["I use vim", "I don't use vim any more, I use helix"], "what editor do I use"),
+        (["Ich wohne in Graz"], "wo wohne ich"),
+    ],
+)
+def test_a_question_is_answered_with_what_is_recalled_and_needs_no_mark(
+    tmp_path: Path, said: list[str], question: str
+) -> None:
+    user = open_user(tmp_path / question.replace(" ", "-"), embedder="auto")
+    try:
+        user.say(*said)
+        answer = user.say(question)
+        assert said[-1] in answer
+        assert NO_ANSWER not in answer
+        assert "not kept" not in answer
+    finally:
+        user.agent.close(wait=60.0)
+
+
+def test_beside_what_is_not_kept_stands_what_it_corrects_once_it_is_kept(tmp_path: Path) -> None:
+    user = open_user(tmp_path, embedder="auto")
+    try:
+        answer = user.say("I work at Siemens", "I started at Bosch yesterday")
+        assert "I work at Siemens" in answer
+        assert "not kept" in answer
+        user.say("remember that")
+        (body,) = user.bodies
+        assert body.startswith("I started at Bosch yesterday")
+        assert "I work at Siemens" in body
+    finally:
+        user.agent.close(wait=60.0)
+
+
+@each_case("said", ["Thank you " * 40, "thanks thanks, thank you so much!", "Danke danke danke", "Merci merci"])
+def test_thanks_are_answered_however_often_they_are_said(tmp_path: Path, said: str) -> None:
+    user = open_user(tmp_path / said[:20].replace(" ", "-"))
+    try:
+        assert user.say(said) == say("thanks", find_requests(said)[0].language)
+        assert user.bodies == []
+    finally:
+        user.agent.close(wait=60.0)
+
+
+def test_a_change_of_a_change_names_the_text_between(tmp_path: Path) -> None:
+    user = open_user(tmp_path, embedder="auto")
+    try:
+        first = "We use Postgres for the shop, the port is 5432."
+        answer = user.say(first, "The port is 5433 now.")
+        assert f"“{first}” → “The port is 5433 now.”" in answer
+        (row,) = user.agent.memory.layers.list()
+        assert row.description == f"The port is 5433 now (before: {first[:-1]})"
+        assert "“The port is 5433 now.” → “Actually, the port is 5432.”" in user.say("Actually, the port is 5432.")
+        (row,) = user.agent.memory.layers.list()
+        assert row.description.startswith("the port is 5432 (before: The port is 5433 now; We use Postgres")
+    finally:
+        user.agent.close(wait=60.0)
 
 
 @each_case(

@@ -142,7 +142,8 @@ def test_all_about_the_user_is_previewed_deleted_after_a_yes_and_one_undo_brings
         terminal.prompt()
         assert "> Remember that I live in Berlin.\n" in terminal.text()
         assert "Saved user:user_live-berlin.md" in terminal.text()
-        terminal.tell("Remember: always answer briefly in this project.")
+        terminal.tell("Remember: always answer briefly.")
+        terminal.tell("Remember: always run the linter in this project.")
         terminal.tell("Remember that we deploy on Fridays.")
         preview = terminal.tell("Delete everything you know about me")
         assert "To be deleted: 2. Nothing is deleted yet." in preview

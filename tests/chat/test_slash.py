@@ -95,12 +95,12 @@ def test_what_is_no_command_is_a_message(chat: Chat) -> None:
 
 
 def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(chat: Chat) -> None:
-    assert chat.do("/forgt tea") == NextStep()
+    assert chat.do("/forgt tea") == NextStep(failed=True)
     assert "there is no command /forgt; did you mean /forget tea?" in chat.paper.text
     assert chat.do("/memory udno") == NextStep()
     assert "/memory has no udno; did you mean /memory undo?" in chat.paper.text
     assert chat.ran == []
-    assert chat.do("/xyzzy") == NextStep()
+    assert chat.do("/xyzzy") == NextStep(failed=True)
     assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
 
 

@@ -71,6 +71,15 @@ def test_a_conversation_is_gone_on_with(run: Run) -> None:
     assert "Remember that I prefer tabs" in run("conversations", "show", "last")[1]
 
 
+def test_a_command_that_fails_or_does_not_exist_ends_with_1(run: Run) -> None:
+    code, _, err = run("chat", "-p", "/list")
+    assert code == 1
+    assert "there is no command /list" in err
+    assert run("chat", stdin="/list\nHello\n")[0] == 1
+    assert run("chat", "-p", "/forget nothing.md")[0] == 1
+    assert run("chat", "-p", "/memory list")[0] == 0
+
+
 def test_the_page_is_opened_beside_the_chat_and_ends_with_it(run: Run) -> None:
     code, out, err = run("chat", "--json", "-p", "/memory web")
     assert code == 0, err

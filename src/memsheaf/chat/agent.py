@@ -116,9 +116,11 @@ class Agent:
         self.memory.session.resume({"privacy": self.memory.session.privacy})
         today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
         facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
-        self._plain, self._delegated = read_prompt("agent"), read_prompt("delegated")
+        self._plain = read_prompt("agent")
+        self._delegated = read_prompt("delegated")
         for name, value in facts.items():
-            self._plain, self._delegated = self._plain.replace(name, value), self._delegated.replace(name, value)
+            self._plain = self._plain.replace(name, value)
+            self._delegated = self._delegated.replace(name, value)
         self._memory_prompt = self.memory.prompt()
 
     def heed_erasures(self) -> None:
@@ -138,7 +140,8 @@ class Agent:
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
         """Answer a message, event by event. Closing the iterator stops the turn; nothing said is lost."""
         turn = _RunningTurn(self)
-        self._made, self.aside = 0, Cost()
+        self._made = 0
+        self.aside = Cost()
         failed: Failed | None = None
         try:
             yield from turn.prepare(message, ignore)
@@ -223,7 +226,8 @@ class Agent:
         own = [*self.tools.schemas(), DELEGATE]
         if self.memory.session.ignoring:
             return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
-        system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.tools.schemas()]
+        system = f"{self._plain}\n{self._memory_prompt}"
+        tools = [*own, *self.memory.tools.schemas()]
         return Request(system, list(self.conversation), tools, self.answer_tokens)
 
     def line(self, tool: str, arguments: Mapping[str, object]) -> str:
@@ -238,11 +242,13 @@ class Agent:
         if call.tool != DELEGATE["name"]:
             self.used = [*self.used, call.tool][-10:]
             return self.answer(call.tool, arguments)
-        system, tools = self._delegated, self.tools.schemas()
+        system = self._delegated
+        tools = self.tools.schemas()
         if not self.memory.session.ignoring:
             system = f"{system}\n{self._memory_prompt}"
             tools += [one for one in self.memory.tools.schemas() if one["name"] in READING]
-        blank, left = Request(system, (), tools, self.answer_tokens), self._most - self._made
+        blank = Request(system, (), tools, self.answer_tokens)
+        left = self._most - self._made
         answer, cost = yield from delegate(
             call, arguments.get("task"), self.talker, blank, self.line, self.answer, context=self.context, most=left
         )
@@ -261,7 +267,8 @@ class Agent:
                 return ToolAnswer(PLANNING, failed=True)
             if tool == "memory_delete":
                 found, text, _ = self.memory.find(str(arguments.get("filename", ""))[:1_000])
-                line, detail = f"delete the memory {one_line(found, 200)}", for_terminal(text)
+                line = f"delete the memory {one_line(found, 200)}"
+                detail = for_terminal(text)
                 self.permission.require(PermissionRequest(tool, line, detail, "write", key=line))
         except Refused as error:
             return ToolAnswer(f"Error: {error}", failed=True)
@@ -311,7 +318,8 @@ class _RunningTurn:
 
     def before(self, first: bool) -> Iterator[Event]:
         """Put beside the last message what was recalled meanwhile, and what changed in the catalog."""
-        memory, conversation = self._agent.memory, self._agent.conversation
+        memory = self._agent.memory
+        conversation = self._agent.conversation
         if not first:
             yield from self._fit()
         if memory.session.ignoring:

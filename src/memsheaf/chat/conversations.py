@@ -25,9 +25,11 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import follow_privacy, is_silent
 
 TITLE = 80
-MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
+MOST_LINES = 1_000  # typed lines that are kept
+ROOM = 200  # how many more may lie there until they are swept
 LINES = 3  # of a conversation that are shown when something is looked for
-WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was found
+WIDTH = 160  # characters of a line
+BEFORE = 60  # of those before what was found
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{FILE_PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(FILE_SUFFIX)}")
@@ -128,9 +130,11 @@ class Conversation:
     def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
         began = last = title = ""
-        turns, facts = 0, self._waiting
+        turns = 0
+        facts = self._waiting
         for line in self.lines():
-            began, last = began or line.at, line.at or last
+            began = began or line.at
+            last = line.at or last
             facts = {**facts, **(line.facts or {})}
             if line.said and line.said.role == "user":
                 turns += 1
@@ -173,7 +177,8 @@ class Conversation:
             conversation_file.append_lines(self._state, self.name, [*before, *lines])
         except Busy as error:
             raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
-        self._is_new, self._waiting = False, {}
+        self._is_new = False
+        self._waiting = {}
 
     def _now(self) -> str:
         return utc_time(self._clock(), milliseconds=True)

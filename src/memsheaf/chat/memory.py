@@ -78,7 +78,8 @@ class ChatMemory:
                 stack.callback(upkeep.close)
                 upkeep.wait()
             memory = cls(layers, selector=selector, tree=around(cwd))
-            memory._folder, memory._upkeep = cwd, upkeep
+            memory._folder = cwd
+            memory._upkeep = upkeep
             stack.pop_all()  # from here on whoever has it closes it
         return memory
 
@@ -95,8 +96,10 @@ class ChatMemory:
 
     def news(self) -> str:
         """How the catalog has changed since this was last asked for, ready to stand beside a message; or ""."""
-        told, self._told = self._told, self.layers.prompt()
-        before, now = _lines(told), _lines(self._told)
+        told = self._told
+        self._told = self.layers.prompt()
+        before = _lines(told)
+        now = _lines(self._told)
         came = [f"+ {line}" for line in now if line not in before]
         went = [f"- {line}" for line in before if line not in now]
         if not came and not went:
@@ -109,7 +112,8 @@ class ChatMemory:
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
         self.has_learned = False
-        self.asked_about, self.offered = self.offered, []
+        self.asked_about = self.offered
+        self.offered = []
         late = None if self.session.ignoring else self.session.collect()
         if late and not all(self.find(one.memory.ref)[2] == one.memory.version for one in late.memories):
             self.session.give_back(late)  # one of them was changed meanwhile
@@ -175,7 +179,8 @@ class ChatMemory:
             Refused: it failed three times in a row, and waits for the user to ask for it.
             StoreFailed: what was taken out could not be written.
         """
-        silent, entries = set(), []
+        silent = set()
+        entries = []
         # what was compacted before may have held the request
         privacy = self.session.privacy if any(map(is_summary, conversation)) else ""
         for number, said in enumerate(conversation):
@@ -226,15 +231,21 @@ class Learning:
     def names(self) -> tuple[str, ...]:
         """The names of what was learned and not told yet."""
         with self._guard:
-            told, self._names = tuple(self._names), []
+            told = tuple(self._names)
+            self._names = []
             return told
 
     def asides(self) -> list[str]:
         """Notes for the user: corrections, items for review, failures; the same failure is reported once."""
         with self._guard:
-            queued, problem, corrected = self._queued, self._problem, self._corrected
-            self._queued, self._problem, self._corrected = 0, "", []
-            is_new, self._told = problem != self._told, problem or self._told
+            queued = self._queued
+            problem = self._problem
+            corrected = self._corrected
+            self._queued = 0
+            self._problem = ""
+            self._corrected = []
+            is_new = problem != self._told
+            self._told = problem or self._told
         waiting = [f"{queued} waiting for review: /review"] if queued else []
         return [
             *corrected,
@@ -261,13 +272,16 @@ class Learning:
         return f"corrected {self._layers.label(ref) if ref else ''}: “{old}” → “{new}”; /undo takes it back"
 
     def find_old_line(self, ref: Ref) -> str:
-        """Return the first line that the last change took from the body of a memory, "…" if it is not known."""
+        """Return the first line that the last change took from the body of a memory, or put its new text above.
+
+        It is "…" if that is not known.
+        """
         try:
             lines = self._layers.open_scope(ref.scope).diff(ref.path).split("\n")
         except MemsheafError:
             lines = []
-        gone = [line[1:] for line in lines if line.startswith("-") and not re.match(r"---|-[a-z_]+: ", line)]
-        return next(filter(None, gone), "…")
+        lines.sort(key=lambda line: line[:1] != "-")
+        return next((line[1:] for line in lines if re.match(r"[- ](?!--|[a-z_]+: ).*\S", line)), "…")
 
 
 def _lines(prompt: str) -> dict[str, None]:

@@ -189,7 +189,8 @@ class RequestLoop:
         for number, call in enumerate(self._open):
             said = BROKEN_OFF if self._runs and not number else NOT_RUN
             self.add(Said("tool", said, answers=call.id, tool=call.tool))
-        self._open, self._runs = [], False
+        self._open = []
+        self._runs = False
 
     def _ask(self, talker: Talker, request: Request) -> Generator[Event, None, Said]:
         step = Step(Said("assistant", ""))
@@ -223,7 +224,8 @@ class RequestLoop:
         else:
             self._runs = True
             answer = yield from self._runs_call(call, arguments)
-        self._open, self._runs = self._open[1:], False
+        self._open = self._open[1:]
+        self._runs = False
         self.add(Said("tool", answer.text, answers=call.id, tool=call.tool, touched=answer.touched))
         yield Called(call.id, call.tool, answer.text, answer.failed, round(time.monotonic() - began, 3))
 

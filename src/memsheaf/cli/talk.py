@@ -83,7 +83,7 @@ def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
-    commands = _commands(call, agent, screen, web)
+    commands = _commands(call, agent, screen, web, [])
     repl = Repl(agent, screen, stdin, commands)
     counts = [(scope.name, len(scope.list())) for scope in agent.memory.layers.open_scopes()]
     for line in render_greeting(agent, counts):
@@ -109,16 +109,19 @@ def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> i
     """Answer one message, or all on standard input, without questions to a person."""
     console = call.console
     screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
-    commands, code = _commands(call, agent, screen, web), 0
+    codes: list[int] = []
+    commands = _commands(call, agent, screen, web, codes)
+    code = 0
     if message is not None:
         then = commands.do(message)
         if not then.message:
-            return 0
+            return int(then.failed or any(codes))
         return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
     for line in chain([" ".join(call.options.message)] if call.options.message else [], _lines(console)):
         then = commands.do(line)
         if then.leave:
             break
+        code = max(code, int(then.failed or any(codes)))
         if then.message:
             code = max(code, _code(take_turn(agent, screen, then.message, ignore=then.ignore)))
     screen.memory(None, agent.learned(LAST_WAIT))
@@ -131,11 +134,17 @@ def _code(took: TurnOutcome) -> int:
     return int(took.failed)
 
 
-def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebProcess) -> Commands:
+def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebProcess, codes: list[int]) -> Commands:
+    """Return the slash commands; those that run a command of the line add its exit code to `codes`."""
+
+    def run(words: Sequence[str]) -> int:
+        codes.append(_run(call, agent, screen, words))
+        return codes[-1]
+
     return Commands(
         agent,
         screen,
-        lambda words: _run(call, agent, screen, words),
+        run,
         files=lambda: [agent.memory.layers.label(row.ref) for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
         complete=lambda words: [word for word in following_words(words[0]) if word.startswith(words[-1])],

@@ -255,7 +255,8 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
     """Yield memories that say the same as another, with the one that stays: the best of them."""
 
     def may_join(keeper: Memory, other: Memory) -> bool:
-        words, others_words = fact(keeper), fact(other)
+        words = fact(keeper)
+        others_words = fact(other)
         is_same = alike(words, others_words) >= SAME and has_order(words, others_words)
         return is_same and _may_retire(other, keeper)
 
@@ -430,7 +431,8 @@ def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[
     by_path = {memory.path: memory for memory in cluster}
     if not by_path.keys() >= {keep, *names}:
         raise ValueError("it named a file that was not shown")
-    keeper, others = by_path[keep], [by_path[name] for name in names]
+    keeper = by_path[keep]
+    others = [by_path[name] for name in names]
     if not others or any(map(_is_fixed, others)):
         raise ValueError("it named one file where it takes several, or would retire one that is fixed")
     try:

@@ -186,7 +186,8 @@ def _decode_message(record: Any) -> Said | None:
                 match change:
                     case [str(action), str(scope), str(path)]:
                         touched.append(Touched(action, scope, path))
-            answers, tool = get_text(record, "answers"), get_text(record, "tool")
+            answers = get_text(record, "answers")
+            tool = get_text(record, "tool")
             return Said(role, text, tuple(calls), answers, tool, touched=tuple(touched))
     return None
 

@@ -48,6 +48,9 @@ MIN_NEAR = 0.45  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 
+_DAY = r" \(\d{4}-\d\d-\d\d\)"  # as `text/dates.py` puts it behind "yesterday"
+
+
 class LearningScopes(Protocol):
     """The scope that learns, with those around it; `Sheaf` is one."""
 
@@ -85,7 +88,8 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         return _keep_rest(proposal, target.read(proposal.replaces))
     likely: list[tuple[Memory, Replacement]] = []
     is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
-    for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
+    said = re.sub(_DAY, "", proposal.content)
+    for match in find_matches(target.open_scopes(), f"{proposal.name}\n{said}", limit=MAX_COMPARED):
         if match.row.state != "ok" or match.row.trust != "confirmed" or match.row.ref in beside:
             continue
         try:
@@ -100,9 +104,9 @@ def find_corrected(target: LearningScopes, proposal: Proposal, beside: Collectio
         is_cut_from_text = proposal.name.rstrip("…").casefold() in proposal.content.casefold()  # may begin alike
         if (old.type, old.name) == (proposal.kind, proposal.name) and not is_cut_from_text:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
-        near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
+        near = match.near or cosine(current, said)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            judged = _judge(current, without_opening(proposal.content))
+            judged = _judge(current, without_opening(said))
             is_sure = judged.whole >= judged.part or near >= MIN_NEAR_IN_PART
             likely += [(old, judged)] if judged.any >= LINK_FROM and is_sure else []
     likely.sort(key=lambda pair: (-round(pair[1].any, 1), -pair[1].whole))
@@ -210,7 +214,7 @@ def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:
     def still_fits(line: str) -> bool:
         """Return True if a line was written by hand, and names nothing that is gone from the text."""
         is_derived = is_made_from(old.body, line) or line.casefold().rstrip("….") in old.body.casefold()
-        return not is_derived and gone.isdisjoint(tokenizer.words(line))
+        return not is_derived and " (before: " not in line and gone.isdisjoint(tokenizer.words(line))
 
     return proposal._replace(
         replaces=old.ref,

@@ -108,7 +108,8 @@ def propose(
     day = day_of(turns[-1], today)
     proposals = []
     for proposal in _set_trust(_ask_model(memories, turns, model, day, deadline), turns, memories):
-        content, description = absolute(proposal.content, day), absolute(proposal.description, day)
+        content = absolute(proposal.content, day)
+        description = absolute(proposal.description, day)
         proposals.append(proposal._replace(content=content, description=description))
     return proposals + [proposal for proposal in ruled if proposal.explicit]
 

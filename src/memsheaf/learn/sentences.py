@@ -113,7 +113,8 @@ def find_stated_facts(
     facts: dict[str, Proposal] = {}
     said = {message.role: message.text for message in before}
     for message in turn.messages:
-        earlier, answered = said.get("user", ""), said.get("assistant", "")
+        earlier = said.get("user", "")
+        answered = said.get("assistant", "")
         said[message.role] = message.text
         if message.role != "user" or asks_not_to_store(message.text):
             continue
@@ -149,7 +150,8 @@ def find_asked(sentence: str, before: str = "", spoken: str = "") -> SaveRequest
         return None
     start = 0
     for joint in re.finditer(_LEAD_END, spoken[:MAX_LEAD_CHARS]):
-        lead, fact = spoken[: joint.end()], spoken[joint.end() :]
+        lead = spoken[: joint.end()]
+        fact = spoken[joint.end() :]
         is_lead = re.search(r"\w", fact) and may_be_request(lead)
         if is_lead and judge_sentence(lead.strip()).points >= MIN_POINTING:
             start = joint.end()
@@ -250,7 +252,8 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
             passage = passage._replace(asked=True)
         kind = verdict.kind
         if passage.asked:
-            kind, why = "", ASKED_FOR
+            kind = ""
+            why = ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
         elif verdict.worth >= min_worth:
@@ -286,7 +289,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
             if passages and may_point and not is_question(passages[-1].sentences[-1].spoken):
                 passages[-1] = passages[-1]._replace(asked=True)
         elif request:
-            start, end = sentence.start + request.start, sentence.start + request.end
+            start = sentence.start + request.start
+            end = sentence.start + request.end
             passages.append(Passage(start, end, (sentence,), asked=True))
             is_dictated = sentence.text[: request.start].rstrip().endswith((":", "："))
         elif passages and previous and _belongs(own, passages[-1], previous, sentence):
@@ -295,7 +299,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
         else:
             asked = is_dictated and not is_question(sentence.spoken)
             passages.append(Passage(sentence.start, sentence.end, (sentence,), asked))
-        previous, is_announced = sentence, False
+        previous = sentence
+        is_announced = False
     return passages
 
 

@@ -210,7 +210,8 @@ def _split_dialogue(text: str) -> Iterator[tuple[str, str]]:
     for line in text.split("\n"):
         label = None if is_code else re.fullmatch(_SPEAKER_LABEL, line.strip())
         if label:
-            speaker, words = label[1] or label[3], label[2] or ""
+            speaker = label[1] or label[3]
+            words = label[2] or ""
             parts.append((_ROLE_OF_SPEAKER.get(speaker.lower(), ""), [words]))
         else:
             parts[-1][1].append(line)

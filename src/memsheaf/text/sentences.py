@@ -35,7 +35,18 @@ _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 # Items of one or two words ("- build"), which say nothing one by one. Scripts without spaces are left out.
 LIST_OF_WORDS = r"(?:\s*[-*•–][ \t]+[!-\u2e7f]+(?:[ \t]+[!-\u2e7f]+)?[ \t]*(?:\n|\Z)){2,}"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
-_QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
+_QUESTION_END = (  # with its mark, or in words that begin nothing else: "what editor do I use", "wo wohne ich"
+    r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$|(?i:(?:\A|[.!\n])\W*(?:"
+    r"(?:what|which|whose|where|when|who|why|how)"
+    r"(?: (?!(?:i|you|we|they|he|she|it|the|an?|this|my|our|to)\b)[\w-]+){0,2}"
+    r" (?:do|does|did) (?:i|you|we|they|he|she|it|my|our|the|this|that)"
+    r"|(?:what|where|when|who|how)(?:['’]s| is| are| was| were) (?:my|our|your)"
+    r"|(?:was|wo|wann|wer|wie|warum|wohin) (?!gesagt|immer|auch|wir\b|ich\b)\w+ (?:ich|wir|du|meine?|unsere?)"
+    r"|welche[nrsm]? \w+ \w+ (?:ich|wir|du|meine?|unsere?)"
+    r"|(?:où |quand |comment |pourquoi |que |qu['’]|quel(?:le)?s? \w+ )?est-ce qu(?:e|['’])"
+    r"|quel(?:le)?s? (?:est|sont)"
+    r"|(?:qué|cuál(?:es)?|dónde|cuándo|quién(?:es)?|por qué))\b[^.,;:!\n]*\Z)"
+)
 
 # A sentence that begins with one of these words leans on the one before it, unless it orders something.
 _LEANING_WORDS = (

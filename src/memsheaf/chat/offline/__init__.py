@@ -23,6 +23,7 @@ from memsheaf.chat.offline.requests import (
     find_requests,
     find_telling_words,
     find_words,
+    has_words,
     is_agreement,
     read_message,
     say,
@@ -48,7 +49,8 @@ MAX_LISTED = 3  # memories among which the user is asked to choose
 MAX_NEAREST = 2  # memories that are shown though they answer nothing
 MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
 MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
-MIN_MORE_WORDS = 2  # that a request does not name: a memory that has them is shown before it goes
+MIN_WORDS_UNSTATED = 2  # that a request does not repeat: a memory that has them is shown before it goes
+MIN_WORDS_UNNAMED = 4  # the same where a request only names its subject
 MIN_SHARE = 0.5  # of the words of a subject: a memory that has as many may be meant
 
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
@@ -123,7 +125,8 @@ class _Reply:
             return self._say("failed", why=why)
         requests, rest = read_message(text)
         if chosen := self._choose():
-            replies, rest = [self._try(self._delete, chosen)], ""
+            replies = [self._try(self._delete, chosen)]
+            rest = ""
         elif requests[0].kind == "other":
             if meant := correct_spelling(text):
                 self._memory.has_learned = True  # nothing is learned from it behind the turn
@@ -156,7 +159,8 @@ class _Reply:
 
     def _choose(self) -> list[Memory]:
         """Return those memories that the message chooses, of those that the user was asked about just before."""
-        text, memories = self._message.strip(), self._memory.asked_about
+        text = self._message.strip()
+        memories = self._memory.asked_about
         if memories and find_requests(self._find_message_before())[0].deletes_all:
             return memories if is_agreement(text) else []
         named = [memory for memory in memories if self._label(memory) == text]
@@ -172,7 +176,7 @@ class _Reply:
             return self._say("ignored")
         if kind == "create":
             return self._create(request) if can_write else self._say("no files")
-        if kind in ("list", "know", "search"):
+        if kind in ("list", "know", "search", "change"):
             return self._tell(request)
         if why := self._find_obstacle(kind):
             return why
@@ -213,6 +217,9 @@ class _Reply:
         found = [each for each in self._search(subject) if each.share >= min_share]
         return [each for each in found if each.share == 1] or found
 
+    def _recall(self, text: str) -> list[FoundMemory]:
+        return [FoundMemory(shown.memory, 1) for shown in self._sheaf.recall(text).memories]
+
     def _render(self, memory: Memory) -> str:
         """Return a memory for a person: its file, type and day, its text, and what is doubtful about it."""
         text = split(text_for_model(memory)).body.strip("\n").replace("\n", "\n  ")
@@ -230,6 +237,10 @@ class _Reply:
         kinds = {"user": ("user", "feedback"), "all": ()}.get(about, (about,))
         rows = [row for scope in self._sheaf.open_scopes(lasting=True) for row in scope.list()]
         wanted = [row for row in rows if row.state == "ok" and (not kinds or row.type in kinds)]
+        if about == "user":  # neither rules of the project nor what other people like
+            wanted = [
+                row for row in wanted if "user" in (row.type, row.scope) and not has_words("others", row.description)
+            ]
         return [self._sheaf.read(row.ref) for row in wanted]
 
     def _list(self, heading: str, found: Sequence[FoundMemory]) -> str:
@@ -249,6 +260,8 @@ class _Reply:
         heading = "known" if found else "unknown"
         if request.about == "user":
             heading += " you"
+        elif found and request.kind == "change":
+            heading = "change"
         return self._list(self._say(heading, subject=subject), found)
 
     def _answer_from_memory(self, text: str) -> str:
@@ -256,7 +269,8 @@ class _Reply:
         if self._memory.session.ignoring:
             return self._say("ignored")
         learned = self._learn(text)
-        question, why = text[-MAX_REQUEST_CHARS:], self._find_obstacle()
+        question = text[-MAX_REQUEST_CHARS:]
+        why = self._find_obstacle()
         if not why and len(text.split()) <= MAX_WORDS_OF_NOTHING and not find_telling_words(text):
             return self._join([learned or self._say("unclear")])
         if is_question(question):
@@ -269,12 +283,12 @@ class _Reply:
             return self._join([learned, *self._name_rest(text)])
         if corrected := self._find_corrected(text):
             return self._join([self._save_fact(text, (), corrected)])
-        fitting = self._find(question, min_share=1)
+        fitting = self._find(question, min_share=1) or self._recall(question)
         return self._join([self._list(self._say("recalled"), fitting) if fitting else "", self._say("no match")])
 
     def _answer_question(self, question: str) -> str:
-        """Show what has most words of a question; else say that nothing answers it, with what comes nearest."""
-        if fitting := self._find(question, MIN_SHARE):
+        """Show what has most words of a question or is recalled for it; else what comes nearest, and say so."""
+        if fitting := self._find(question, MIN_SHARE) or self._recall(question):
             return self._list(self._say("recalled"), fitting)
         if nearest := self._find(question)[:MAX_NEAREST]:
             return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
@@ -326,19 +340,20 @@ class _Reply:
 
     def _save(self, request: MemoryRequest) -> str:
         """Save a text, each fact in it as a memory of its own, and name those that an update may be about."""
-        text, file = request.fact, request.file
+        text = request.fact
+        file = request.file
         before = self._find_message_before() if request.kind == "remember" and not text else ""
-        if before and find_requests(before)[0].kind == "other":
+        if before and find_requests(before)[0].kind == "other" and not is_question(before):
             text = before.strip()
         if not text:
-            return self._say("what")
+            return self._say(f"what to {request.kind}")
         if secrets := find_secrets(self._message) or find_secrets(text):
             return self._say("secret", kind=secrets[0].kind)
         corrected = self._sheaf.read(file).ref if file else self._find_corrected(text)
         if corrected:
             return self._save_fact(text, (), corrected)
         if request.kind == "update" and lacks_subject(text):  # nobody knows later what it is about
-            return self._say("what")
+            return self._say("what to update")
         named = request.subject if find_telling_words(request.subject) and not request.about else ""
         others = [each.memory.ref for each in self._find(named, MIN_SHARE)]
         facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
@@ -394,14 +409,16 @@ class _Reply:
             named = [self._sheaf.read(request.file)] if request.file else self._find_named()
             found = [FoundMemory(memory, 1) for memory in named]
             if not found:
-                return self._say("what")
+                return self._say("what to forget")
         memories = [each.memory for each in found]
         if len(memories) > 1 or found[0].share < 1:
             self._memory.offered = memories[:MAX_LISTED]
             return self._name(self._say("which"), self._memory.offered)
         body = memories[0].body.strip()
         more = find_telling_words(body) - find_telling_words(request.subject)
-        if request.subject and (len(more) >= MIN_MORE_WORDS or current_part(body) != body):
+        is_stated = request.subject.casefold() in body.casefold()
+        least = MIN_WORDS_UNSTATED if is_stated else MIN_WORDS_UNNAMED
+        if request.subject and (len(more) >= least or current_part(body) != body):
             return self._offer(memories)
         return self._delete(memories)
 
@@ -424,7 +441,8 @@ class _Reply:
 
     def _create(self, request: MemoryRequest) -> str:
         """Call the tool that writes a file, and say which memory tells how to indent it."""
-        content, lines = "\n", [self._say("create", file=request.file)]
+        content = "\n"
+        lines = [self._say("create", file=request.file)]
         if request.file.endswith(".py"):
             content = _STARTER.replace("{indent}", "    ")
             for memory, _ in self._find("indentation tabs spaces code style"):

@@ -196,7 +196,8 @@ def _split_sentences(text: str) -> Iterator[_Sentence]:
         letters[name.start() : name.end()] = name[0]
     shown = "".join(letters)
     places = list(find_sentences(shown.replace(SHOWN, "x")))  # so that what is quoted is no blank
-    count, start = 0, -1
+    count = 0
+    start = -1
     for number, (first, end) in enumerate(places, 1):
         start = first if start < 0 else start
         sentence = shown[start:end]
@@ -260,7 +261,7 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
     fact = before if kind != "forget" else ""
     if "fact" in parts:
         fact = _find_whole_fact(text, sentences[place:], sign)
-    if kind == "update" and "file" not in parts and has_words("work", subject):
+    if kind in ("update", "change") and "file" not in parts and has_words("work", subject):
         return MemoryRequest("other", text)
     is_bare = fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS
     if kind == "update" and subject and (is_bare or lacks_subject(fact)):
@@ -301,7 +302,8 @@ def _find_said_before(text: str, sentences: Sequence[_Sentence]) -> str:
     start = end = 0
     for sentence in reversed(sentences):
         if not sentence.kind and not is_question(text[sentence.start : sentence.end]):
-            start, end = sentence.start, end or sentence.end
+            start = sentence.start
+            end = end or sentence.end
         elif end or sentence.kind not in ("", *COURTESIES):
             break
     return text[start:end].strip()

@@ -97,7 +97,8 @@ class MarkdownBlocks:
         """What was not complete yet, at the end."""
         shown = (self._take(self._line) if self._line else "") + self._close()
         self._line = self._fence = self.tail = ""
-        self._is_after_blank, self._is_first = False, True
+        self._is_after_blank = False
+        self._is_first = True
         return shown
 
     def _take(self, line: str) -> str:
@@ -111,7 +112,9 @@ class MarkdownBlocks:
         if not line.strip():
             self._is_after_blank = True
             return "" if self._is_item() else self._close()  # an item may go on
-        shown, fence, is_flush = "", _FENCE.match(line), not line.startswith((" ", "\t"))
+        shown = ""
+        fence = _FENCE.match(line)
+        is_flush = not line.startswith((" ", "\t"))
         if is_flush and (fence or line.startswith("#") or _ITEM.match(line) or self._is_item()):
             shown = self._close()
         if not self._block:
@@ -119,7 +122,8 @@ class MarkdownBlocks:
         elif self._is_after_blank:
             self._block.append("")
         self._block.append(line)
-        self._is_after_blank, self._fence = False, fence[1] if fence else ""
+        self._is_after_blank = False
+        self._fence = fence[1] if fence else ""
         return shown + self._close() if re.match(r"#{1,6}\s", line) else shown
 
     def _growing(self, *, is_line_end: bool) -> str:
@@ -145,7 +149,9 @@ class MarkdownBlocks:
         if not self._block:
             return ""
         shown = self._new(self._render("\n".join(self._block)))
-        self._block, self._shown, self._is_first = [], 0, False
+        self._block = []
+        self._shown = 0
+        self._is_first = False
         return shown
 
     def _render(self, text: str) -> list[str]:

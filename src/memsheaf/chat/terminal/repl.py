@@ -118,7 +118,8 @@ class Repl:
                 if interrupted > 1:
                     self._screen.note("Ctrl-D or /exit leaves")
                 # bytes that are no UTF-8 are half characters
-                text, first = (first or reader.read()).encode("utf-8", "replace").decode(), ""
+                text = (first or reader.read()).encode("utf-8", "replace").decode()
+                first = ""
                 interrupted = 0
                 if text.strip() and history:
                     history.add(text, self._agent.memory.session.privacy)
@@ -179,7 +180,10 @@ class Repl:
 
     def tell_news(self) -> None:
         """Print what was learned meanwhile, and what else came of it."""
-        (news, self._news), (asides, self._asides) = (self._news, []), (self._asides, [])
+        news = self._news
+        asides = self._asides
+        self._news = []
+        self._asides = []
         self._screen.memory(None, news)
         for line in asides:
             self._screen.note(line)

@@ -48,7 +48,8 @@ class WrappedLines:
 
     def rest(self) -> str:
         """Return the last line, at the end."""
-        line, self._line = self._line, ""
+        line = self._line
+        self._line = ""
         return self._fill(line)
 
 
@@ -210,8 +211,10 @@ class Screen:
 
     def _end_text(self) -> None:
         """Show what was held back of what is being said."""
-        text, style = self._flow.rest(), "dim" if self._aside else ""
-        layout, self._layout = self._layout, None
+        text = self._flow.rest()
+        style = "dim" if self._aside else ""
+        layout = self._layout
+        self._layout = None
         self._put(layout.piece(text) + layout.rest() if layout else text, style=style)
 
     def _broken(self, text: str) -> str:
@@ -366,13 +369,17 @@ def wrap_line(line: str, room: int) -> list[str]:
     >>> wrap_line("abcdef", 4)
     ['abcd', 'ef']
     """
-    parts, part, used = [], "", 0
+    parts = []
+    part = ""
+    used = 0
     for char in line:
         wide = columns(char)
         if used + wide > room:
             parts.append(part)
-            part, used = "", 0
-        part, used = part + char, used + wide
+            part = ""
+            used = 0
+        part += char
+        used += wide
     return [*parts, part]
 
 

@@ -55,11 +55,12 @@ _SHOWN_LAST = 300
 
 
 class NextStep(NamedTuple):
-    """What is to happen next: a message to be sent, or the end."""
+    """What is to happen next: a message to be sent, or the end; or that nothing came of a command."""
 
     message: str = ""
     ignore: bool = False
     leave: bool = False
+    failed: bool = False
 
 
 class Commands:
@@ -108,9 +109,10 @@ class Commands:
                 if name not in _ON_A_LINE:
                     return getattr(self, f"_{name}")(rest) or NextStep()
                 self._run([name, *split_words(rest)])
+                return NextStep()
             except MemsheafError as error:
                 self._screen.note(str(error), error.hint, "red")
-        return NextStep()
+        return NextStep(failed=True)
 
     def _suggest(self, problem: str, line: str) -> None:
         self._screen.note(f"{problem}; did you mean {line}?", style="red")

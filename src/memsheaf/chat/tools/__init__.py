@@ -286,7 +286,8 @@ class FolderTools:
 
     def refuse_unseen(self, place: ResolvedPath, data: bytes) -> None:
         """Raise Refused for a file of which the model does not know all that would be lost."""
-        name, lines = quote_path(place.shown), _count(data)
+        name = quote_path(place.shown)
+        lines = _count(data)
         if b"\0" in data:
             raise Refused(f"{name} is a binary file; change it with the shell")
         if not self.has_read(place):

@@ -90,7 +90,8 @@ def is_within(path: str, folder: str) -> bool:
     >>> is_within("/srv/app", "/srv/app"), is_within("/srv/apple", "/srv/app")
     (True, False)
     """
-    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    path = os.path.normcase(path)
+    folder = os.path.normcase(folder)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -131,7 +132,8 @@ def fetch(root: str, place: ResolvedPath) -> FileContent | None:
     """
     try:
         with open_file(root, place) as fd:
-            found, data = os.fstat(fd), read_all(fd, LARGEST + 1)
+            found = os.fstat(fd)
+            data = read_all(fd, LARGEST + 1)
     except FileNotFoundError:
         return None
     if len(data) > LARGEST:
@@ -149,7 +151,9 @@ def read_excerpt(root: str, place: ResolvedPath, start: int) -> FileExcerpt:
     with open_file(root, place) as fd, open(fd, "rb", closefd=False) as file:
         whole = file.read(LARGEST + 1)
         file.seek(0)
-        line, passed, before = 1, 0, bytearray()
+        line = 1
+        passed = 0
+        before = bytearray()
         while line < start and (piece := file.readline(_CHUNK)):
             line += piece.endswith(b"\n")
             passed += len(piece)
@@ -178,7 +182,8 @@ def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent |
     with open_parent(root, place) as (folder, name):
         draft = _stage(folder, data, old)
         try:
-            before, after = version_of(None if old is None else old.data), version_of(data)
+            before = version_of(None if old is None else old.data)
+            after = version_of(data)
             revision = Revision(name, before, after, old.data if old else None, data)
             met = Placing(folder, folder, _PATIENCE).place(revision, draft)
         finally:
@@ -290,7 +295,8 @@ def refuse_masks(new: str, old: str, name: str) -> None:
 
 def diff_texts(path: str, old: str, new: str) -> tuple[str, int, int]:
     """A change as a unified diff, with lines added and removed; one block where it is too large to compare."""
-    was, now = old.split("\n"), new.split("\n")
+    was = old.split("\n")
+    now = new.split("\n")
     if not old:  # a new file has no lines yet, not even an empty one
         added = now[:-1] if new.endswith("\n") else now
         return "\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0
@@ -300,7 +306,8 @@ def diff_texts(path: str, old: str, new: str) -> tuple[str, int, int]:
         shortest = min(len(was), len(now))
         first = next((at for at in range(shortest) if was[at] != now[at]), shortest)
         same = next((at for at in range(shortest - first) if was[-1 - at] != now[-1 - at]), shortest - first)
-        taken, brought = was[first : len(was) - same], now[first : len(now) - same]
+        taken = was[first : len(was) - same]
+        brought = now[first : len(now) - same]
         head = [f"--- {path}  before", f"+++ {path}  after", f"@@ from line {first + 1} on @@"]
         text = "\n".join([*head, *(f"-{line}" for line in taken), *(f"+{line}" for line in brought)])
     lines = text.split("\n")[2:]

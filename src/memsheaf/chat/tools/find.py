@@ -237,7 +237,8 @@ def _stretches(wanted: Sequence[int], end: int) -> list[tuple[int, int]]:
     """The lines to search for secrets: those wanted and those around them."""
     found: list[tuple[int, int]] = []
     for at in wanted:
-        first, last = max(0, at - _AROUND), min(end, at + _AROUND + 1)
+        first = max(0, at - _AROUND)
+        last = min(end, at + _AROUND + 1)
         if found and first <= found[-1][1]:
             first = found.pop()[0]
         found.append((first, last))
@@ -256,7 +257,8 @@ def _read_texts(
         return [("", data)], [f"(only the first {_MOST_TEXT >> 20} MiB were searched)"] * (len(data) == _MOST_TEXT)
     walk = Walk(root, keep_out)
     found: list[tuple[str, bytes]] = []
-    room, large = _MOST_TEXT, 0
+    room = _MOST_TEXT
+    large = 0
     with folder_at(root, base) as folder:
         for path, inner, entry in walk.files(folder, names if "/" in names else f"**/{names or '*'}"):
             data = b""
@@ -283,7 +285,8 @@ def _search(expression: str, texts: Sequence[bytes], patience: float) -> Mapping
     """Search in a process of its own, which can be killed. Raises Refused when it has to be."""
     asked = json.dumps({"expression": expression, "sizes": list(map(len, texts)), "most": MOST_LINES})
     program = (sys.executable, "-I", "-S", regex_worker.__file__)
-    text, printed = b"".join((asked.encode(), b"\n", *texts)), bytearray()
+    text = b"".join((asked.encode(), b"\n", *texts))
+    printed = bytearray()
     try:
         listen(program, printed.extend, folder=os.sep, environment=os.environ, deadline=patience, text=text)
         found: Mapping[str, Any] = json.loads(printed)

@@ -48,7 +48,8 @@ class OutputBuffer:
 
     def text(self) -> str:
         """All of it, with a word about what is left out; what is no UTF-8 is replaced."""
-        first, last = bytes(self._first), bytes(self._last)
+        first = bytes(self._first)
+        last = bytes(self._last)
         if not self._cut:
             return (first + last).decode("utf-8", "replace")
         both = (half.decode("utf-8", "replace") for half in (first, last))
