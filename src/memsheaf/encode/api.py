@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +30,6 @@ MAX_MESSAGE_CHARS = 200
 MAX_PAUSE_SECONDS = 5.0
 
 _BUSY_STATUS = (429, 502, 503, 504)
-_HOST = re.compile(r"https?://([\w.-]+)", re.A)
 _HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
 
@@ -159,15 +157,12 @@ class ServedEncoder:
     def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
 
-        def clean(text: str) -> str:
-            return one_line(text.replace(key, "…") if key else text, MAX_MESSAGE_CHARS)
-
         if 300 <= answer.status < 400:
-            host = _HOST.match(answer.location)
-            where = f" to {clean(host[1])}" if host else ""
-            return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
-        message = clean(error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace")))
-        problem = f"answered {answer.status}: {message}".removesuffix(": ")
+            return self._failed(f"answered {answer.status}, a redirect, which is not followed")
+        message = error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace"))
+        if key:
+            message = message.replace(key, "…")
+        problem = f"answered {answer.status}: {one_line(message, MAX_MESSAGE_CHARS)}".removesuffix(": ")
         if answer.status in _BUSY_STATUS and answer.wait > MAX_PAUSE_SECONDS:
             problem += f"; it asks for a pause of {answer.wait:g} seconds"
         if self._variable and 400 <= answer.status < 404:
@@ -178,14 +173,12 @@ class ServedEncoder:
         if isinstance(error, TimeoutError):
             return self._failed(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
-            is_ollama = self._provider is PROVIDERS["ollama"]
-            hint = "Is it running? `ollama serve` starts it." if is_ollama else _HINT
-            return self._failed("cannot be reached: nothing listens there", hint)
+            return self._failed("cannot be reached: nothing listens there")
         reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
         return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, problem: str, hint: str = _HINT) -> ModelFailed:
-        return ModelFailed(f"{self._name} {problem}", hint=hint)
+    def _failed(self, problem: str) -> ModelFailed:
+        return ModelFailed(f"{self._name} {problem}", hint=_HINT)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -211,33 +204,29 @@ def _vectors(data: bytes, count: int) -> NDArray[float32]:
     """Return the rows of an answer, of length 1, in the order of their texts. Raises ValueError: it is not sound."""
     import numpy
 
+    rows: dict[int, object] = {}
+    match parse_json(data):
+        case {"data": [*items]}:
+            for place, item in enumerate(items):
+                match item:
+                    case {"embedding": list(row), "index": int(number)}:
+                        rows[number] = row
+                    case {"embedding": list(row)} if item.get("index") is None:
+                        rows[place] = row  # Gemini leaves out the number 0
+        case _:
+            raise ValueError("it has no list 'data'")
+    if rows.keys() != set(range(count)):
+        raise ValueError(f"its vectors are not numbered from 0 to {count - 1}, each once")
     try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
-    items = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(items, list):
-        raise ValueError("it has no list 'data'")
-    if len(items) != count:
-        raise ValueError(f"{len(items)} vectors for {count} texts")
-    rows: list[list[float]] = [[] for _ in items]
-    for place, item in enumerate(items):
-        row = item.get("embedding") if isinstance(item, dict) else None
-        if not isinstance(row, list) or not row or not {*map(type, row)} <= {int, float}:
-            raise ValueError("a vector is no list of numbers")
-        number = place if item.get("index") is None else item["index"]  # Gemini leaves out the number 0
-        if type(number) is not int or not 0 <= number < count or rows[number]:
-            raise ValueError("its vectors are not numbered from 0, each once")
-        rows[number] = row
-    if len({*map(len, rows)}) > 1:
-        raise ValueError("its vectors are not of one length")
-    try:
-        vectors = numpy.array(rows, numpy.float64)
-    except OverflowError:
-        vectors = numpy.array([[numpy.inf]])
+        vectors = numpy.array([rows[number] for number in range(count)])
+    except ValueError:
+        raise ValueError("its vectors are not of one length") from None
+    if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
+        raise ValueError("a vector is no list of numbers")
+    vectors = vectors.astype(numpy.float64)
     if not numpy.isfinite(vectors).all():
         raise ValueError("a vector has numbers that are not finite")
-    largest = numpy.abs(vectors).max(axis=1, keepdims=True)
+    largest = numpy.abs(vectors).max(axis=1, keepdims=True, initial=0)
     if not largest.all():
         raise ValueError("a vector is all zeros")
     vectors /= largest  # first, so that no square is too large or too small

@@ -41,12 +41,11 @@ class ServerAddress(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """The answer of a server: its text, the seconds to pause before another try, and where else it points."""
+    """The answer of a server: its text, and the seconds to pause before another try."""
 
     status: int
     data: bytes
     wait: float
-    location: str
 
 
 def parse_address(url: str) -> ServerAddress:
@@ -156,7 +155,7 @@ def _read(response: HTTPResponse | HTTPError, end: float) -> HttpAnswer:
         with suppress(OSError, HTTPException):
             whole += response.read(_MESSAGE_BYTES)
     wait = _seconds(response.headers.get("Retry-After", ""))
-    return HttpAnswer(response.status or 0, bytes(whole), wait, response.headers.get("Location", ""))
+    return HttpAnswer(response.status or 0, bytes(whole), wait)
 
 
 def _seconds(text: str) -> float:
