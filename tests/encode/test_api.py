@@ -40,18 +40,12 @@ def server(api: Api, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def pauses() -> list[float]:
-    return []
-
-
-@pytest.fixture
-def embedder(server: Server, pauses: list[float]) -> ServedEncoder:
+def embedder(server: Server) -> ServedEncoder:
     return ServedEncoder(
         "openai:text-embedding-3-small",
         url=server.url,
         key="SOME_KEY",
         environment={"SOME_KEY": KEY},
-        sleep=pauses.append,
     )
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.http import PAUSE, VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
+from memsheaf.llm.http import VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
 
@@ -27,9 +26,7 @@ MAX_TEXT_BYTES = 8_000  # many servers refuse a text that is longer than their m
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_BYTES = 100_000
 MAX_MESSAGE_CHARS = 200
-MAX_PAUSE_SECONDS = 5.0
 
-_BUSY_STATUS = (429, 502, 503, 504)
 _HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
 
@@ -57,7 +54,7 @@ class ServedEncoder:
     """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
 
     `name` is "provider:model". `url` is another address than the provider's own, and `key` the environment variable
-    with the key for it. `timeout` is how many seconds one request may take; there is at most one more try.
+    with the key for it. `timeout` is how many seconds one request may take.
     """
 
     remote = True
@@ -70,7 +67,6 @@ class ServedEncoder:
         key: str = "",
         timeout: float = 10.0,
         environment: Mapping[str, str] = os.environ,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
@@ -92,7 +88,6 @@ class ServedEncoder:
         self._dimensions = 0
         self._timeout = timeout
         self._environment = environment
-        self._sleep = sleep
 
     @property
     def identity(self) -> str:
@@ -131,40 +126,29 @@ class ServedEncoder:
         return numpy.concatenate([part for part in parts if len(part)] or parts)
 
     def _ask(self, body: bytes) -> bytes:
-        """Return the answer to a question, with one more try where that may help."""
-        for is_last in (False, True):
-            key = read_key(self._name, self._variable, self._environment)
-            headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
-            if key:
-                headers["Authorization"] = f"Bearer {key}"
-            try:
-                answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
-            except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-                wait, failure = PAUSE, self._failed("closed the connection before its answer was complete")
-            except (OSError, UnicodeError) as error:
-                raise self._unreached(error) from None
-            else:
-                if answer.status == 200:
-                    return answer.data
-                wait, failure = answer.wait, self._refused(answer, key)
-                if answer.status not in _BUSY_STATUS:
-                    raise failure
-            if is_last or wait > MAX_PAUSE_SECONDS:
-                break
-            self._sleep(wait)
-        raise failure
+        """Return the answer to a question. Raises ModelFailed."""
+        key = read_key(self._name, self._variable, self._environment)
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        try:
+            answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
+            raise self._failed("closed the connection before its answer was complete") from None
+        except (OSError, UnicodeError) as error:
+            raise self._unreached(error) from None
+        if answer.status != 200:
+            raise self._refused(answer, key)
+        return answer.data
 
     def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
-
         if 300 <= answer.status < 400:
             return self._failed(f"answered {answer.status}, a redirect, which is not followed")
         message = error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace"))
         if key:
             message = message.replace(key, "…")
         problem = f"answered {answer.status}: {one_line(message, MAX_MESSAGE_CHARS)}".removesuffix(": ")
-        if answer.status in _BUSY_STATUS and answer.wait > MAX_PAUSE_SECONDS:
-            problem += f"; it asks for a pause of {answer.wait:g} seconds"
         if self._variable and 400 <= answer.status < 404:
             problem += f" (the key is in the environment variable {self._variable})"
         return self._failed(problem)

@@ -14,7 +14,7 @@ from typing import Any
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import parse_json
 from memsheaf.text.requests import asks_not_to_store
-from memsheaf.text.spoken import spoken, unwrapped
+from memsheaf.text.spoken import FENCED_CODE, unwrapped
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
@@ -36,7 +36,8 @@ _EDITING_TOOLS = frozenset({"write", "edit", "multiedit", "create_file", "str_re
 _COMMAND_ARGUMENTS = r"(?s)<command-args>(.*?)</command-args>"
 _MEMORY_FILE = r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$"
 _SAVING_COMMAND = r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b"
-_SPEAKER_LABEL = r"(?im)^[ \t]*(user|assistant|tool):"
+_SPEAKER = rf"({'|'.join(_ROLE_OF_SPEAKER)}|system)"
+_SPEAKER_LABEL = rf"(?im)^[ \t]*(?:(?:#+[ \t]+|\*\*)?{_SPEAKER}(?:[:：]\**|\*\*[:：])|#+[ \t]+{_SPEAKER}[ \t]*$)"
 
 
 def read_transcript(
@@ -203,17 +204,18 @@ def _parse_records(text: str) -> list[Any] | None:
 def _split_dialogue(text: str) -> Iterator[tuple[str, str]]:
     """Yield who says what in a plain text. Without labels of both, or "User:" in front, all is the user's.
 
-    What stands before the first label counts as something the agent looked at.
+    What stands before the first label, or below one of the system, counts as something the agent looked at.
     """
-    labels = list(re.finditer(_SPEAKER_LABEL, spoken(text)))
-    speakers = {label[1].lower() for label in labels}
-    if not text.lstrip().startswith("User:") and not speakers >= {"user", "assistant"}:
+    without_code = re.sub(FENCED_CODE, lambda code: " " * len(code[0]), text)
+    labels = list(re.finditer(_SPEAKER_LABEL, without_code))
+    roles = [_ROLE_OF_SPEAKER.get((label[1] or label[2]).lower(), "tool") for label in labels]
+    if not text.lstrip().startswith("User:") and not {"user", "assistant"} <= {*roles}:
         yield "user", text
         return
     yield "tool", text[: labels[0].start()]
     ends = [label.start() for label in labels[1:]] + [len(text)]
-    for label, end in zip(labels, ends, strict=True):
-        yield _ROLE_OF_SPEAKER[label[1].lower()], text[label.end() : end]
+    for role, label, end in zip(roles, labels, ends, strict=True):
+        yield role, text[label.end() : end]
 
 
 def _join_texts(content: object) -> str:
