@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_442,
     "hub": 37_229,
     "index": 14_819,
-    "llm": 13_229,
+    "llm": 13_165,
     "mcp": 14_955,
     "prompts": 61,
     "recall": 7_105,

@@ -906,7 +906,7 @@ class Sheaf:
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
 
-        `turn.unkept` says whether that is the user's wish. With the policy `log` it goes into the daily log.
+        `turn.unkept` says whether that is the user's wish. With the policy `log` it is in the daily log, too.
         """
         self.own.require_writable()
         policy = self.settings.policy_of(self.scope)

@@ -897,7 +897,7 @@ def _forget_elsewhere(scope: OpenScope, texts: Sequence[bytes], names: Sequence[
     """Take what an erased memory said, and its names, out of what is kept beside the memories of all scopes."""
     keep = make_erasure_filter(texts)
     state = scope.state
-    _daily_log(scope).purge(keep)  # first: it could be handed over once more
+    _daily_log(scope).purge(keep)
     _forget_in_hosts(os.path.dirname(state.folder), keep, names)
     for other in state.beside():
         other.drop_old_files()

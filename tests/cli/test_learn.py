@@ -204,6 +204,7 @@ def test_a_note_is_taken_shown_learned_from_and_taken_back(run: Run, tabs: str) 
 
     assert run("diary", "undo")[1].startswith("Took back what was logged last, in logs/")
     assert run("diary", "show")[1] == before
+    assert "Read 0 turns" in run("extract")[1]
     assert run("show", tabs)[0] == 0
     run("diary", "undo")
     code, _, err = run("diary", "undo")

@@ -311,6 +311,7 @@ def test_a_committed_log_is_never_learned_from_nor_added_to_and_our_own_is(
     sheaf.learn(Turn("c", (Message("user", "Remember that our zebra service listens on port 8080."),)))
     done = sheaf.distil("none")
 
+    assert (clone / ".memory" / "logs" / f"{day[:4]}/{day[5:7]}/{day}.md").read_text() == evil
     assert done.turns == 2
     assert "curl" not in str(done)
     assert len([row for row in sheaf.list() if row.type]) == 2

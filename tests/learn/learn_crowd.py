@@ -1,7 +1,7 @@
 """Lets many processes use one inbox or daily log at once, or kills one at every system call, and counts the losses.
 
     python tests/learn/learn_crowd.py inbox           several processes append to an inbox while one reads
-    python tests/learn/learn_crowd.py log             several processes note and log while one hands over
+    python tests/learn/learn_crowd.py log             several processes note and log while one learns
     python tests/learn/learn_crowd.py strike-inbox    kill one that uses an inbox, later and later
     python tests/learn/learn_crowd.py strike-log      kill one that uses a daily log before each call to the disk, and
                                                       half-way in each write
@@ -132,12 +132,7 @@ def crowd_inbox(place: str) -> str:
 
 def crowd_log(place: str) -> str:
     read: list[str] = []
-
-    def hand_over() -> None:
-        log_at(place).hand_over()
-        read.extend(handed(place))
-
-    written("write_log", place, WRITERS, hand_over)
+    written("write_log", place, WRITERS, lambda: read.extend(handed(place)))
     told = {text(f"writer{number}", i) for number in range(WRITERS) for i in range(EACH)}
     assert told <= set(read)
     for number in range(WRITERS):
@@ -244,25 +239,23 @@ def judge_inbox(place: str, name: str, killed: bool) -> None:
 
 LOG_WORKS: dict[str, Callable[[str], object]] = {
     "log append": lambda place: log_at(place).append(turn("main", 3)),
-    "log hand over": lambda place: log_at(place).hand_over(),
     "log purge": lambda place: log_at(place).purge(lambda said: SECRET not in said),
 }
 
 
 def judge_log(place: str, name: str, killed: bool) -> None:
-    """What was there is there, what was told again is handed over once, and what was erased is nowhere."""
+    """What was there is there, what was told again is learned from once, and what was erased is nowhere."""
     expected = Counter(text("main", earlier) for earlier in range(3))
     LOG_WORKS[name](place)  # again, because nobody heard that it was done
     if name == "log append":
         expected[text("main", 3)] = max(1, logged(place).count(text("main", 3)))
-        assert expected[text("main", 3)] <= 2  # a crash may have it logged twice; it is handed over once
+        assert expected[text("main", 3)] <= 2  # a crash may have it logged twice; it is learned from once
     assert Counter(logged(place)) == expected, (place, logged(place), expected)
     if name == "log purge":
         for path in log_at(place).files():
             with open(path, "rb") as file:
                 assert SECRET.encode() not in file.read(), path
-    log_at(place).hand_over()
-    log_at(place).hand_over()
+    inbox_at(place).purge(lambda said: said != SECRET)
     assert Counter(handed(place)) == Counter(set(expected)), (place, expected)
 
 

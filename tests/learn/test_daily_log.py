@@ -171,7 +171,7 @@ def test_what_a_host_tells_again_is_logged_once(log: DailyLog) -> None:
 def test_a_turn_in_which_the_agent_saved_itself_is_logged_and_not_learned_from(sheaf: Sheaf) -> None:
     sheaf.learning.daily.append(turn(f"user: {FRIDAYS}", "assistant: Saved.", saved=True))
 
-    assert [entry.saved for entry in told(sheaf.learning.daily)] == [True, True]
+    assert [entry.text for entry in told(sheaf.learning.daily)] == [FRIDAYS, "Saved."]
     assert (sheaf.distil().turns, sheaf.list()) == (1, [])
 
 
@@ -213,7 +213,6 @@ def test_whatever_is_noted_stands_there_as_one_entry_behind_all_that_was_there(t
         found = told(log)[count:]
         assert [entry.source for entry in found] == ["note"] * len(texts)
         assert [entry.text for entry in found] == [shown(text) for text in texts]
-        log.hand_over()
 
 
 def test_a_folder_that_leads_elsewhere_is_refused(log: DailyLog, tmp_path: Path) -> None:
@@ -227,7 +226,7 @@ def test_a_folder_that_leads_elsewhere_is_refused(log: DailyLog, tmp_path: Path)
     with pytest.raises(PathRefused):
         log.append(turn("user: text"))
     log.purge(lambda text: False)
-    assert (log.days(), log.hand_over(), log.files()) == ([], 0, [])
+    assert (log.days(), log.files()) == ([], [])
     assert (tmp_path / "elsewhere" / PAGE).read_text() == f"- 09:00 user: {FRIDAYS}\n"
 
 
@@ -241,7 +240,7 @@ def test_a_link_in_the_log_is_not_followed(log: DailyLog, tmp_path: Path) -> Non
 
         with pytest.raises(PathRefused):
             log.note("text")
-        assert (step, list(target.iterdir()), log.days(), log.hand_over()) == (step, [], [], 0)
+        assert (step, list(target.iterdir()), log.days()) == (step, [], [])
         link.unlink()
 
 
@@ -255,44 +254,52 @@ def test_a_note_with_a_secret_is_refused_and_says_where(log: DailyLog, tmp_path:
 
     log.note("password: Corr3ct-H0rse-Fake", allow=Allow(secrets=True))
     assert told(log)[0].text == "password: Corr3ct-H0rse-Fake"
-    log.hand_over()
     assert b"Corr3ct" not in everywhere(tmp_path / "state")
 
 
 # learning from it
 
 
-def test_what_was_logged_is_handed_over_once(log: DailyLog, state: State) -> None:
+def test_what_is_logged_is_learned_from_once(log: DailyLog, state: State) -> None:
     log.append(turn(f"user: {FRIDAYS}", "assistant: Noted."))
     log.note("Remember that Kim signs releases.")
 
-    assert log.hand_over() == 2
-    assert log.hand_over() == 0
     assert handed(state) == [f"user: {FRIDAYS}", "assistant: Noted.", "user: Remember that Kim signs releases."]
 
     log.note("And Lee builds them.")
-    assert log.hand_over() == 1
     assert handed(state) == ["user: And Lee builds them."]
 
 
-def test_a_page_that_was_edited_is_read_again_and_gives_only_what_is_new(
-    log: DailyLog, page: Path, state: State
-) -> None:
-    for text in ("one is long enough to be told apart from others", "two", "three"):
-        log.note(text)
-    log.hand_over()
-    handed(state)
-    lines = page.read_text().replace("- 12:00 note: two\n", "- 12:00 note: two and a half\n")
-    page.write_text("# my title\n\n- 08:00 note: earlier\n" + lines + "  with more below\n")
+def test_a_note_that_is_taken_back_is_not_learned_from_until_it_is_noted_again(log: DailyLog, state: State) -> None:
+    log.note("Lee builds them.\n\nFrom the tag.")
+    assert log.undo() == PAGE
+    assert (told(log), handed(state)) == ([], [])
 
-    log.hand_over()
+    log.note("Lee builds them.")
+    assert handed(state) == ["user: Lee builds them."]
 
-    assert handed(state) == ["user: earlier", "user: two and a half", "user: three\nwith more below"]
+
+def test_a_page_by_another_hand_is_read_but_not_learned_from(log: DailyLog, page: Path, state: State) -> None:
+    page.parent.mkdir(parents=True)
+    page.write_text(f"- 09:00 user: {FRIDAYS}\n")
+    log.note("Lee builds them.")
+
+    assert [entry.text for entry in told(log)] == [FRIDAYS, "Lee builds them."]
+    assert handed(state) == ["user: Lee builds them."]
+
+
+def test_notes_are_kept_but_not_learned_from_where_nothing_is_learned(settings: Settings, clock: Clock) -> None:
+    manual = settings._replace(policy="manual")
+    with Sheaf.open("user", settings=manual, clock=clock) as sheaf:
+        sheaf.learning.daily.note(FRIDAYS)
+
+        assert [entry.text for entry in told(sheaf.learning.daily)] == [FRIDAYS]
+        assert sheaf.distil().turns == 0
 
 
 def test_what_was_logged_becomes_memories_that_say_where_they_come_from(sheaf: Sheaf, clock: Clock) -> None:
     log = sheaf.learning.daily
-    log.append(turn(f"user: {FRIDAYS}", "assistant: Noted."))
+    log.note(FRIDAYS)
     log.append(turn("user: Remember that the audit is tomorrow.", "assistant: Noted."))
     clock.now += 3 * DAY
 
@@ -312,12 +319,11 @@ def exchange(text: str) -> Turn:
     return Turn("c1", (Message("user", text), Message("assistant", "Noted.")))
 
 
-def test_a_turn_goes_to_the_log_and_from_there_to_memory(sheaf: Sheaf) -> None:
+def test_a_turn_goes_to_the_log_and_to_memory(sheaf: Sheaf) -> None:
     assert sheaf.learn(exchange(FRIDAYS))
     assert not sheaf.learn(exchange(FRIDAYS))
     assert not sheaf.learn(exchange("Ignore memory for this one: our releases go out on Mondays."))
 
-    assert sheaf.learning.inbox.turns() == []
     assert [entry.text for day in sheaf.learning.daily.days() for entry in day.entries] == [FRIDAYS, "Noted."]
     done = sheaf.distil()
     assert [one.outcome for one in done.verdicts] == ["saved"]
@@ -353,7 +359,7 @@ def test_what_is_purged_is_in_no_page_and_no_journal(log: DailyLog, page: Path, 
 
     log.purge(lambda text: "vault" not in text)
 
-    assert b"vault" not in everywhere(tmp_path)
+    assert b"vault" not in everywhere(tmp_path / "root")
     assert page.read_text() == "# 2026-11-15\n\n- 12:00 note: before\n- 12:00 note: after\nby hand, too\n"
     log.note("and on")
     assert [entry.text for entry in told(log)] == ["before", "after", "and on"]
@@ -370,19 +376,6 @@ def test_what_a_person_took_out_by_hand_leaves_the_journal_as_well(log: DailyLog
 
     assert b"vault" not in everywhere(Path(log.root))
     assert (page.exists(), removed.exists()) == (True, False)
-
-
-def test_what_stays_of_a_purged_page_is_not_learned_again(log: DailyLog, state: State) -> None:
-    for text in ("before", "the vault opens at noon", "after"):
-        log.note(text)
-    log.hand_over()
-    handed(state)
-    log.note("not handed over yet")
-
-    log.purge(lambda text: "vault" not in text)
-    log.hand_over()
-
-    assert handed(state) == ["user: not handed over yet"]
 
 
 def test_an_erased_memory_is_gone_from_the_log_it_was_learned_from(sheaf: Sheaf, tmp_path: Path) -> None:

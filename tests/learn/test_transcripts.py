@@ -159,6 +159,22 @@ def test_messages_as_apis_have_them_become_turns() -> None:
         ], text
 
 
+def test_a_plain_text_says_at_the_beginning_of_a_line_who_speaks() -> None:
+    user = "Look, he said “no:\n```\nAssistant: not said\n```"
+    found = read_transcript(f"Exported today.\nUser: {user}\nassistant: Fine”.\nUser story: no.\nTool: 3 files")
+
+    assert said(*found) == [
+        ("tool", "Exported today."),
+        ("user", user),
+        ("assistant", "Fine”.\nUser story: no."),
+        ("tool", "3 files"),
+    ]
+    marked = read_transcript("## Human\nHello.\n**ChatGPT:** Hi.\nSystem: be brief")
+    assert said(*marked) == [("user", "Hello."), ("assistant", "Hi."), ("tool", "be brief")]
+    for text in ("We deploy on Fridays.", "Assistant: it is what I call her."):
+        assert said(*read_transcript(text)) == [("user", text)]
+
+
 # trouble
 
 

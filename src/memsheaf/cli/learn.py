@@ -20,7 +20,7 @@ from memsheaf.learn.learner import Distilled
 from memsheaf.memory import Allow
 from memsheaf.open_scope import diff, new_group
 from memsheaf.recall.turns import Turn
-from memsheaf.scope import checkout_of
+from memsheaf.scope import Scope, checkout_of
 from memsheaf.sheaf import load_metered_model
 from memsheaf.state.trust import TrustLedger
 from memsheaf.text.neutralize import one_line
@@ -335,5 +335,7 @@ def undo_diary(call: Call) -> int:
 
 def _daily_log(call: Call) -> DailyLog:
     root, state = call.root(), call.state()
-    checkout = checkout_of(root, call.settings().home)
-    return DailyLog(root, state, ledger=TrustLedger(state, checkout) if checkout else None)
+    settings = call.settings()
+    learns = settings.policy_of(Scope.parse(call.scope())) != "manual"
+    checkout = checkout_of(root, settings.home)
+    return DailyLog(root, state, ledger=TrustLedger(state, checkout) if checkout else None, learns=learns)

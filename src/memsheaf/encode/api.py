@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import ModelFailed
-from memsheaf.llm.http import PAUSE, VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
+from memsheaf.llm.http import VARIABLE_NAME, HttpAnswer, error_message, exchange, parse_address, read_key
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
 
@@ -28,10 +26,7 @@ MAX_TEXT_BYTES = 8_000  # many servers refuse a text that is longer than their m
 MAX_BATCH_TEXTS = 64
 MAX_BATCH_BYTES = 100_000
 MAX_MESSAGE_CHARS = 200
-MAX_PAUSE_SECONDS = 5.0
 
-_BUSY_STATUS = (429, 502, 503, 504)
-_HOST = re.compile(r"https?://([\w.-]+)", re.A)
 _HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
 
@@ -59,7 +54,7 @@ class ServedEncoder:
     """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
 
     `name` is "provider:model". `url` is another address than the provider's own, and `key` the environment variable
-    with the key for it. `timeout` is how many seconds one request may take; there is at most one more try.
+    with the key for it. `timeout` is how many seconds one request may take.
     """
 
     remote = True
@@ -72,7 +67,6 @@ class ServedEncoder:
         key: str = "",
         timeout: float = 10.0,
         environment: Mapping[str, str] = os.environ,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
@@ -94,7 +88,6 @@ class ServedEncoder:
         self._dimensions = 0
         self._timeout = timeout
         self._environment = environment
-        self._sleep = sleep
 
     @property
     def identity(self) -> str:
@@ -133,43 +126,29 @@ class ServedEncoder:
         return numpy.concatenate([part for part in parts if len(part)] or parts)
 
     def _ask(self, body: bytes) -> bytes:
-        """Return the answer to a question, with one more try where that may help."""
-        for is_last in (False, True):
-            key = read_key(self._name, self._variable, self._environment)
-            headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
-            if key:
-                headers["Authorization"] = f"Bearer {key}"
-            try:
-                answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
-            except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-                wait, failure = PAUSE, self._failed("closed the connection before its answer was complete")
-            except (OSError, UnicodeError) as error:
-                raise self._unreached(error) from None
-            else:
-                if answer.status == 200:
-                    return answer.data
-                wait, failure = answer.wait, self._refused(answer, key)
-                if answer.status not in _BUSY_STATUS:
-                    raise failure
-            if is_last or wait > MAX_PAUSE_SECONDS:
-                break
-            self._sleep(wait)
-        raise failure
+        """Return the answer to a question. Raises ModelFailed."""
+        key = read_key(self._name, self._variable, self._environment)
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        try:
+            answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
+            raise self._failed("closed the connection before its answer was complete") from None
+        except (OSError, UnicodeError) as error:
+            raise self._unreached(error) from None
+        if answer.status != 200:
+            raise self._refused(answer, key)
+        return answer.data
 
     def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
-
-        def clean(text: str) -> str:
-            return one_line(text.replace(key, "…") if key else text, MAX_MESSAGE_CHARS)
-
         if 300 <= answer.status < 400:
-            host = _HOST.match(answer.location)
-            where = f" to {clean(host[1])}" if host else ""
-            return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
-        message = clean(error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace")))
-        problem = f"answered {answer.status}: {message}".removesuffix(": ")
-        if answer.status in _BUSY_STATUS and answer.wait > MAX_PAUSE_SECONDS:
-            problem += f"; it asks for a pause of {answer.wait:g} seconds"
+            return self._failed(f"answered {answer.status}, a redirect, which is not followed")
+        message = error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace"))
+        if key:
+            message = message.replace(key, "…")
+        problem = f"answered {answer.status}: {one_line(message, MAX_MESSAGE_CHARS)}".removesuffix(": ")
         if self._variable and 400 <= answer.status < 404:
             problem += f" (the key is in the environment variable {self._variable})"
         return self._failed(problem)
@@ -178,14 +157,12 @@ class ServedEncoder:
         if isinstance(error, TimeoutError):
             return self._failed(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
-            is_ollama = self._provider is PROVIDERS["ollama"]
-            hint = "Is it running? `ollama serve` starts it." if is_ollama else _HINT
-            return self._failed("cannot be reached: nothing listens there", hint)
+            return self._failed("cannot be reached: nothing listens there")
         reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
         return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, problem: str, hint: str = _HINT) -> ModelFailed:
-        return ModelFailed(f"{self._name} {problem}", hint=hint)
+    def _failed(self, problem: str) -> ModelFailed:
+        return ModelFailed(f"{self._name} {problem}", hint=_HINT)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -211,33 +188,29 @@ def _vectors(data: bytes, count: int) -> NDArray[float32]:
     """Return the rows of an answer, of length 1, in the order of their texts. Raises ValueError: it is not sound."""
     import numpy
 
+    rows: dict[int, object] = {}
+    match parse_json(data):
+        case {"data": [*items]}:
+            for place, item in enumerate(items):
+                match item:
+                    case {"embedding": list(row), "index": int(number)}:
+                        rows[number] = row
+                    case {"embedding": list(row)} if item.get("index") is None:
+                        rows[place] = row  # Gemini leaves out the number 0
+        case _:
+            raise ValueError("it has no list 'data'")
+    if rows.keys() != set(range(count)):
+        raise ValueError(f"its vectors are not numbered from 0 to {count - 1}, each once")
     try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
-    items = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(items, list):
-        raise ValueError("it has no list 'data'")
-    if len(items) != count:
-        raise ValueError(f"{len(items)} vectors for {count} texts")
-    rows: list[list[float]] = [[] for _ in items]
-    for place, item in enumerate(items):
-        row = item.get("embedding") if isinstance(item, dict) else None
-        if not isinstance(row, list) or not row or not {*map(type, row)} <= {int, float}:
-            raise ValueError("a vector is no list of numbers")
-        number = place if item.get("index") is None else item["index"]  # Gemini leaves out the number 0
-        if type(number) is not int or not 0 <= number < count or rows[number]:
-            raise ValueError("its vectors are not numbered from 0, each once")
-        rows[number] = row
-    if len({*map(len, rows)}) > 1:
-        raise ValueError("its vectors are not of one length")
-    try:
-        vectors = numpy.array(rows, numpy.float64)
-    except OverflowError:
-        vectors = numpy.array([[numpy.inf]])
+        vectors = numpy.array([rows[number] for number in range(count)])
+    except ValueError:
+        raise ValueError("its vectors are not of one length") from None
+    if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
+        raise ValueError("a vector is no list of numbers")
+    vectors = vectors.astype(numpy.float64)
     if not numpy.isfinite(vectors).all():
         raise ValueError("a vector has numbers that are not finite")
-    largest = numpy.abs(vectors).max(axis=1, keepdims=True)
+    largest = numpy.abs(vectors).max(axis=1, keepdims=True, initial=0)
     if not largest.all():
         raise ValueError("a vector is all zeros")
     vectors /= largest  # first, so that no square is too large or too small

@@ -227,7 +227,7 @@ def _refused(why: str) -> Refused:
 
 
 def check(citation: Citation, tree: Tree) -> Verdict:
-    """Check a cited place: one file is read, and where that is gone, its name is looked for."""
+    """Check a cited place: one file is read."""
     path = citation.path
     lines = tree.lines(path)
     if lines is not None:
@@ -236,10 +236,7 @@ def check(citation: Citation, tree: Tree) -> Verdict:
         if citation == Citation(path):
             return Verdict("verified", f"{path} is there.")
         return Verdict("unchecked", f"{path} cannot be compared: it is no text, too large, or behind a link.")
-    name = "/" + path.rpartition("/")[2]
-    others = [other for other in tree.files() if f"/{other}".endswith(name)]
-    namesake = f" {others[0]} bears its name." if len(others) == 1 else ""
-    return Verdict("missing", f"{path} no longer exists.{namesake}")
+    return Verdict("missing", f"{path} no longer exists.")
 
 
 def cited(memory: Memory, citation: Citation, instead: str = "") -> str:
@@ -286,8 +283,7 @@ def _compare(citation: Citation, lines: Sequence[bytes], symbol_at: str) -> Verd
         first = min(same, key=lambda line: abs(line - citation.first))
         last = first + citation.size - 1 if citation.last else 0
         place = str(Citation(citation.path, first, last))
-        others = f", or at {len(same) - 1} more places" if len(same) > 1 else ""
-        return Verdict("drifted", f"{citation.place} is now at {place}{others}.", place)
+        return Verdict("drifted", f"{citation.place} is now at {place}.", place)
     still = f"; `{citation.symbol}` is at {symbol_at}" if symbol_at else ""
     return Verdict("drifted", f"{citation.place} is not as it was cited{still}.", symbol_at)
 

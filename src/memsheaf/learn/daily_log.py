@@ -7,9 +7,9 @@
                                     - 15:10 note: The migration is through.
                                       Nothing was lost.
 
-A page is append-only, one commit an append, in a store of its own inside the scope's folder. It is learned from
-later: `hand_over` puts what is new into the inbox, which recognizes what it has had. What a person writes into a page
-stays as it is, and is read as far as it is entries.
+A page is append-only, one commit an append, in a store of its own inside the scope's folder. It is for people to
+read: what is logged goes into the inbox, too, and is learned from there. What a person writes into a page stays as it
+is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from memsheaf.open_scope import retry
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
-from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
+from memsheaf.store import ABSENT, Change, Commit, Document, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.worktree import bring_journal
@@ -44,28 +44,22 @@ LOCK_SECONDS = 10.0
 RETENTION_DAYS = 1.0  # a page holds all that its older texts held, so the journal need not keep them for long
 _NO_RETENTION_DAYS = -36_500.0  # days: whatever the clock said, it was written before
 
-_CURSOR_NOTE = "log"
-_ROLE_OF_SOURCE = {"user": "user", "note": "user", "agent": "assistant"}
 _PAGE_NAME = r"([0-9]{4})/([0-9]{2})/(\1-\2-[0-9]{2})(?:-([1-9][0-9]{0,5}))?\.md"
 _TIME_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 # an entry with the lines below it that are indented or blank; or one line that is none
 _BLOCK_PATTERN = (
-    rf"- ({_TIME_PATTERN})(?: (user|agent|note)( \(saved\))?:)?(?:[ \t]+([^\n]*))?(?:\r*\n|\Z)"
+    rf"- ({_TIME_PATTERN})(?: (user|agent|note)(?: \(saved\))?:)?(?:[ \t]+([^\n]*))?(?:\r*\n|\Z)"
     r"((?:(?:  |\t)[^\n]*\n?|\s*\n)*)"
     r"|[^\n]*\n|[^\n]+"
 )
 
 
 class LogEntry(NamedTuple):
-    """One entry of a day. `source` is `user`, `agent`, or `note` for what somebody noted on purpose.
-
-    `saved` says that the agent wrote to memory itself in that turn: nothing more is learned from it.
-    """
+    """One entry of a day. `source` is `user`, `agent`, or `note` for what somebody noted on purpose."""
 
     time: str
     source: str
     text: str
-    saved: bool = False
 
 
 class Day(NamedTuple):
@@ -81,14 +75,24 @@ class Day(NamedTuple):
 
 
 class DailyLog:
-    """The log of one scope. Nothing is created before something is written; any number of processes may append."""
+    """The log of one scope. Nothing is created before something is written; any number of processes may append.
+
+    Unless it `learns`, notes are kept but not learned from. In a repository, the `ledger` tells our pages from
+    others, which git may track, so that nothing is added to those.
+    """
 
     def __init__(
-        self, root: str, state: State, *, ledger: TrustLedger | None = None, clock: Callable[[], float] = time.time
+        self,
+        root: str,
+        state: State,
+        *,
+        ledger: TrustLedger | None = None,
+        learns: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.root = os.path.join(root, LOGS)
         self._ledger = ledger and ledger.below(f"{LOGS}/")
-        self._state = state
+        self._learns = learns
         self._clock = clock
         self._inbox = Inbox(state, clock=clock)
         self._pages = self._store(RETENTION_DAYS)
@@ -115,7 +119,7 @@ class DailyLog:
         self._pages.close()
 
     def append(self, turn: Turn, *, by: str = "agent") -> bool:
-        """Log what the user said in a turn, and the agent's last message; False when nothing of it is new.
+        """Queue a turn, and log what the user said in it and the agent's last message; False when nothing is new.
 
         What may not be stored in the inbox is not logged, and what a host sends again is not logged again.
 
@@ -123,10 +127,13 @@ class DailyLog:
             PathRefused: the folder or the page is a link.
             StoreFailed, Busy: nothing was logged.
         """
-        return self._inbox.append(turn, store=lambda fresh: self._append(fresh, by))
+        users = [message for message in turn.messages if message.role == "user"]
+        answers = [message for message in turn.messages if message.role == "assistant"]
+        turn = turn._replace(messages=(*users, *answers[-1:]))
+        return self._inbox.append(turn, log=lambda fresh: self._log(fresh, by))
 
     def note(self, text: str, *, by: str = "user", allow: Allow = STRICT) -> str:
-        """Log a note, as it is; return its page.
+        """Log a note, as it is, and queue it to be learned from; return its page.
 
         Raises:
             SecretFound: it holds a secret, and nobody said to allow it.
@@ -139,37 +146,32 @@ class DailyLog:
         if not text.strip() or len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
             error = TextRefused(f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged")
             raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
-        return self._add_entries([("note", text)], by=by, saved=False)
+        path = self._add_entries([("note", text)], by=by)
+        if self._learns:  # under an id of its own: the same may be noted twice
+            self._inbox.append(Turn(f"{LOGS}/{path}", (Message("user", text, os.urandom(16).hex()),)))
+        return path
 
     def undo(self, *, by: str = "user") -> str:
-        """Undo what was logged last, as long as its page is as it was then; return the page.
+        """Undo what was logged last, as long as its page is as it was then; return the page. It is not learned.
 
         Raises:
             NotInHistory: nothing is left to take back.
             Changed: the page was changed since.
         """
         self._refuse_link()
-        return self._pages.undo(self._pages.last_standing(except_by="outside").id, by=by).revisions[0].path
+        revision = self._pages.undo(self._pages.last_standing(except_by="outside").id, by=by).revisions[0]
+        texts = {entry.text for entry in entries((revision.old or b"").decode("utf-8", "replace"))}
+        texts -= {entry.text for entry in entries((revision.new or b"").decode("utf-8", "replace"))}
+        self._inbox.purge(lambda text: entries(_render("00:00", "note", text))[0].text not in texts)
+        return revision.path
 
     def days(self, first: str = "", last: str = "") -> list[Day]:
         """Return the days that were logged, from `first` to `last` if they are given (as "2026-11-15")."""
         texts: dict[str, str] = {}
-        for path, day, _ in self._list_pages():
+        for path, day in self._list_pages():
             if first <= day <= (last or day) and (page := self._read(path)):
                 texts[day] = f"{texts[day]}\n{page.text}" if day in texts else page.text
         return [Day(day, text) for day, text in texts.items()]
-
-    def hand_over(self) -> int:
-        """Put what was logged since the last time into the inbox; return how many turns were new to it.
-
-        A page that changed is handed over as a whole, and the inbox recognizes what it has had. Only one process at
-        a time may do this. Raises StoreFailed, Busy.
-        """
-        turns, stamps = self._read_changed()
-        added = self._inbox.extend(turns)
-        if stamps and stamps != self._state.load(_CURSOR_NOTE):
-            self._state.save(_CURSOR_NOTE, stamps)
-        return added
 
     def purge(self, keep: Callable[[str], bool]) -> None:
         """Take out what is not to be kept, of the pages and of all their older texts.
@@ -180,7 +182,7 @@ class DailyLog:
             return
         # what a person took out by hand is then not the last that the journal knows
         self._pages.adopt(None)
-        paths = [path for path, _, _ in self._list_pages()]
+        paths = [path for path, _ in self._list_pages()]
         self._pages.adopt(paths)
         for path in paths:
             retry(partial(self._purge_page, path, keep), busy=f"{path!r} changes faster than it can be read")
@@ -195,17 +197,19 @@ class DailyLog:
             os.path.join(folder, name) for start in folders for folder, _, names in os.walk(start) for name in names
         ]
 
-    def _append(self, turn: Turn, by: str) -> bool:
-        texts = [("user", message.text) for message in turn.messages if message.role == "user"]
-        texts += [("agent", _shorten(message.text)) for message in turn.messages if message.role == "assistant"][-1:]
-        return bool(texts and self._add_entries(texts, by=by, saved=turn.saved))
+    def _log(self, turn: Turn, by: str) -> None:
+        texts = []
+        for message in turn.messages:
+            is_user = message.role == "user"
+            texts.append(("user", message.text) if is_user else ("agent", _shorten(message.text)))
+        self._add_entries(texts, by=by)
 
-    def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str, saved: bool) -> str:
+    def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str) -> str:
         """Add entries, each a source and a text, to the page of today; return its path."""
         self._refuse_link()
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
-        added = "".join(_render(moment, source, text, saved=saved) for source, text in texts)
+        added = "".join(_render(moment, source, text) for source, text in texts)
 
         def add() -> str:
             path, data, version = self._find_page(day)
@@ -240,11 +244,11 @@ class DailyLog:
     def _record(self, commit: Commit) -> None:
         """Note in the ledger of a repository that this machine wrote these pages."""
         if self._ledger:
-            with suppress(StoreFailed, Busy):  # then it is not learned from
+            with suppress(StoreFailed, Busy):  # then the next entry goes to another page
                 self._ledger.add(list_versions([commit]))
 
     def _is_ours(self, page: Document) -> bool:
-        """Return True if this machine wrote the page; else it is neither learned from nor added to."""
+        """Return True if this machine wrote the page."""
         return self._ledger is None or self._ledger.knows(page.path, page.version)
 
     def _purge_page(self, path: str, keep: Callable[[str], bool]) -> None:
@@ -260,16 +264,16 @@ class DailyLog:
             if self._is_ours(page):
                 self._record(commit)
 
-    def _list_pages(self) -> list[tuple[str, str, Stamp]]:
-        """Return the path, the day and the stamp of every page, in the order in which they were written."""
+    def _list_pages(self) -> list[tuple[str, str]]:
+        """Return the path and the day of every page, in the order in which they were written."""
         if not self._is_there():
             return []
         pages = []
         for entry in self._pages.scan():
             name = re.fullmatch(_PAGE_NAME, entry.path)
             if name and not entry.problem:
-                pages.append((name[3], int(name[4] or 1), entry.path, entry.stamp))
-        return [(path, day, stamp) for day, _, path, stamp in sorted(pages)]
+                pages.append((name[3], int(name[4] or 1), entry.path))
+        return [(path, day) for day, _, path in sorted(pages)]
 
     def _read(self, path: str) -> Document | None:
         """Return a page as it is now; None when it is gone, or not ours to read."""
@@ -277,21 +281,6 @@ class DailyLog:
             return self._pages.read(path)
         except (NotFound, PathRefused, StoreFailed):
             return None
-
-    def _read_changed(self) -> tuple[list[Turn], dict[str, list[int]]]:
-        """Return the turns of all pages that changed since they were handed over, and the stamps of all pages."""
-        saved = self._state.load(_CURSOR_NOTE)
-        handed_over = saved if isinstance(saved, dict) else {}
-        turns: list[Turn] = []
-        stamps = {}
-        for path, day, stamp in self._list_pages():
-            if handed_over.get(path) != list(stamp):
-                page = self._read(path)
-                if page is None or not self._is_ours(page):
-                    continue
-                turns += _read_turns(path, day, page.text)
-            stamps[path] = list(stamp)
-        return turns, stamps
 
     def _is_there(self) -> bool:
         """Return True if there is a log: a folder, and no link to one."""
@@ -316,38 +305,20 @@ def entries(text: str) -> list[LogEntry]:
 def _find_blocks(page: str) -> Iterator[tuple[str, LogEntry | None]]:
     """Yield a page in parts: an entry with its lines, or a line that is none."""
     for block in re.finditer(_BLOCK_PATTERN, page):
-        time, source, saved, first, below = block.groups(default="")
+        time, source, first, below = block.groups(default="")
         entry = None
         if time:
             lines = f"{first}\n{below}".replace("\r\n", "\n")
             text = re.sub(r"\n(?:  |[ \t])", "\n", lines).strip()
-            entry = LogEntry(time, source or "note", text, bool(saved))
+            entry = LogEntry(time, source or "note", text)
         yield block[0], entry
 
 
-def _read_turns(path: str, day: str, text: str) -> list[Turn]:
-    """Return a page as turns: what an agent said belongs to what stands before it.
-
-    A message's id is its page and time: it stays the same whatever happens to the rest of the page, and what was
-    logged twice because of a crash is read once.
-    """
-    turns: list[Turn] = []
-    for entry in entries(text):
-        if not entry.text:
-            continue
-        message = Message(_ROLE_OF_SOURCE[entry.source], entry.text, f"{LOGS}/{path} {entry.time}")
-        if entry.source == "agent" and turns:
-            turns[-1] = turns[-1]._replace(messages=(*turns[-1].messages, message))
-        else:
-            turns.append(Turn(f"{LOGS}/{path}", (message,), f"{day}T{entry.time}", entry.saved))
-    return turns
-
-
-def _render(time: str, source: str, text: str, *, saved: bool) -> str:
+def _render(time: str, source: str, text: str) -> str:
     """Return an entry as its lines, as any program may show them: nothing in it acts or hides."""
     plain = for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
     lines = re.sub(r"\n(?!\n|$)", "\n  ", re.sub(r"(?m)^\s+$", "", plain))
-    return f"- {time} {source}{' (saved)' if saved else ''}: {lines}\n"
+    return f"- {time} {source}: {lines}\n"
 
 
 def _shorten(text: str) -> str:

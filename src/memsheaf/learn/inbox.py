@@ -23,10 +23,15 @@ from memsheaf.text.spoken import unwrapped
 
 MAX_MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}
 BATCH_BYTES = 24_000
-MAX_LOOK_AHEAD = 64  # turns among which those of one conversation are collected
+MAX_BATCH_TURNS = 64
 MIN_UNIQUE_ID_CHARS = 16  # a shorter message id may be a number that other conversations use, too
 MAX_KNOWN_MESSAGES = 1_000_000  # whose digests are kept
 DIGEST_CHARS = 16
+
+_OF_OLDEST_CONVERSATION = (
+    "conversation = (SELECT oldest.conversation FROM turn AS oldest WHERE oldest.folder = turn.folder"
+    " ORDER BY oldest.number LIMIT 1)"
+)
 
 
 class Batch(NamedTuple):
@@ -56,13 +61,12 @@ class Inbox:
         self._state = state
         self._clock = clock
 
-    def append(self, turn: Turn, *, store: Callable[[Turn], bool] | None = None) -> bool:
+    def append(self, turn: Turn, *, log: Callable[[Turn], None] | None = None) -> bool:
         """Queue a turn that just ended, durably; return False if nothing in it is new. Raises StoreFailed, Busy.
 
         A turn in which the user asks to do without memory is not stored, nor what follows it as far as that wish
         reaches. A message without an id is recognized by conversation, role and text; but the user may say the same
-        again in a later turn. With `store`, what is new of the turn is passed to that instead of the queue, and its
-        answer is returned.
+        again in a later turn. What is new of the turn is passed to `log`, too; where that fails, nothing is queued.
         """
         with self._state.writing() as db:
             stored = _prepare(turn, {}, self._clock(), is_silent=self._follow_privacy(db, turn))
@@ -70,7 +74,7 @@ class Inbox:
             ids = [message.id for message in turn.messages if message.role == "user"]
             if ids and not ids[-1] and not self._is_latest(stored):
                 new = stored.keys  # said again
-            return self._add(db, stored, new, store)
+            return self._add(db, stored, new, log)
 
     def extend(self, turns: Iterable[Turn]) -> int:
         """Queue what is new in a conversation that is given from its beginning; return how many turns are.
@@ -174,28 +178,26 @@ class Inbox:
         db: sqlite3.Connection,
         stored: _StoredTurn,
         new: Sequence[str],
-        store: Callable[[Turn], bool] | None = None,
+        log: Callable[[Turn], None] | None = None,
     ) -> bool:
-        """Write what is new of a turn, or let `store` do it; return True if anything is."""
+        """Write what is new of a turn, and `log` it; return True if anything is."""
         if not new:
             return False
         turn, folder = stored.turn, self._state.name
         pairs = [pair for pair in zip(turn.messages, stored.keys, strict=False) if pair[1] in new]
-        is_stored = bool(pairs)
-        if pairs and store:
-            is_stored = store(turn._replace(messages=tuple(message for message, _ in pairs)))
-        elif pairs:
-            for part in _split(pairs):
-                messages, keys = zip(*part, strict=True)
-                db.execute(
-                    "INSERT INTO turn (folder, conversation, at, saved, part_of, messages, keys)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (folder, turn.conversation, turn.at, turn.saved, turn.number, *map(json.dumps, (messages, keys))),
-                )
+        for part in _split(pairs) if pairs else ():
+            messages, keys = zip(*part, strict=True)
+            db.execute(
+                "INSERT INTO turn (folder, conversation, at, saved, part_of, messages, keys)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (folder, turn.conversation, turn.at, turn.saved, turn.number, *map(json.dumps, (messages, keys))),
+            )
         rows = [(folder, key) for key in new]
         db.executemany("INSERT OR IGNORE INTO known_message (folder, digest) VALUES (?, ?)", rows)
         _hear(db, self._state, _digest("conversation", turn.conversation), latest=_digest("turn", *stored.keys))
-        return is_stored
+        if pairs and log:
+            log(turn._replace(messages=tuple(message for message, _ in pairs)))
+        return bool(pairs)
 
     def _find_new(self, keys: Sequence[str]) -> list[str]:
         """Return those of the digests of messages that were not seen."""
@@ -210,12 +212,9 @@ class Inbox:
         return latest in ([], [(_digest("turn", *stored.keys),)])
 
     def _collect(self, most: int) -> dict[int, _StoredTurn]:
-        """Return the oldest turn, and those of the same conversation for which there is room."""
-        waiting = self._load(limit=MAX_LOOK_AHEAD)
+        """Return the next turns of the conversation that waits longest, as many as there is room for."""
         batch: dict[int, _StoredTurn] = {}
-        for number, stored in waiting.items():
-            if batch and stored.turn.conversation != next(iter(batch.values())).turn.conversation:
-                continue
+        for number, stored in self._load(_OF_OLDEST_CONVERSATION, limit=MAX_BATCH_TURNS).items():
             most -= _size(stored.turn.messages)
             if batch and most < 0:
                 break

@@ -69,7 +69,7 @@ class Learner:
     """The inbox, the daily log and the review queue of the home scope.
 
     `policy` gives the policy of a scope. With `auto` and `log` what passes the gates is saved, with `suggest` it
-    waits for review. The daily log is read unless the policy is `manual`.
+    waits for review. Notes in the daily log are learned from unless it is `manual`.
     """
 
     def __init__(
@@ -83,11 +83,12 @@ class Learner:
     ) -> None:
         self._memories = memories
         self._state = state
-        self._reads_log = policy(memories.home) != "manual"
         self._policy = policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
-        self.daily = DailyLog(memories.open_scope(memories.home).root, state, ledger=ledger, clock=clock)
+        learns = policy(memories.home) != "manual"
+        root = memories.open_scope(memories.home).root
+        self.daily = DailyLog(root, state, ledger=ledger, learns=learns, clock=clock)
         self.queue = ReviewQueue(state)
         self.find_saved = self._find_saved
 
@@ -98,7 +99,7 @@ class Learner:
         deadline: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Distilled:
-        """Read what was logged and what waits, batch by batch. If another process is learning, that one does it."""
+        """Read what waits, batch by batch. If another process is learning, that one does it."""
         done = Distilled()
         while True:
             try:
@@ -183,8 +184,6 @@ class Learner:
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
     ) -> Distilled:
         self._state.tidy(self._clock())
-        if self._reads_log:
-            self.daily.hand_over()
         while (batch := self.inbox.next_batch()).turns:
             if progress:
                 progress(done.turns, done.turns + self.inbox.count_waiting())

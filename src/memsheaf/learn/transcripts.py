@@ -14,7 +14,7 @@ from typing import Any
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import parse_json
 from memsheaf.text.requests import asks_not_to_store
-from memsheaf.text.spoken import unwrapped
+from memsheaf.text.spoken import FENCED_CODE, unwrapped
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
@@ -36,8 +36,8 @@ _EDITING_TOOLS = frozenset({"write", "edit", "multiedit", "create_file", "str_re
 _COMMAND_ARGUMENTS = r"(?s)<command-args>(.*?)</command-args>"
 _MEMORY_FILE = r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$"
 _SAVING_COMMAND = r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b"
-_SPEAKER = f"({'|'.join(_ROLE_OF_SPEAKER)}|system)"
-_SPEAKER_LABEL = rf"(?i)(?:#+[ \t]+|\*\*)?{_SPEAKER}(?:[:：]\**|\*\*[:：])(.*)|#+[ \t]+{_SPEAKER}[ \t]*"
+_SPEAKER = rf"({'|'.join(_ROLE_OF_SPEAKER)}|system)"
+_SPEAKER_LABEL = rf"(?im)^[ \t]*(?:(?:#+[ \t]+|\*\*)?{_SPEAKER}(?:[:：]\**|\*\*[:：])|#+[ \t]+{_SPEAKER}[ \t]*$)"
 
 
 def read_transcript(
@@ -57,7 +57,7 @@ def read_transcript(
     reader = _TurnReader(conversation, folders)
     if records is None:
         for role, words in _split_dialogue(text):
-            reader.add_message(role, words)
+            reader.add_message(role, words.strip())
     for record in records or ():
         match record:
             case {"type": "user" | "assistant", "message": dict(message)}:
@@ -202,23 +202,20 @@ def _parse_records(text: str) -> list[Any] | None:
 
 
 def _split_dialogue(text: str) -> Iterator[tuple[str, str]]:
-    """Yield who says what in a plain text. Unless it has a user and an assistant, or begins with "User:", all is the
-    user's. What stands before the first label counts as something the agent looked at.
+    """Yield who says what in a plain text. Without labels of both, or "User:" in front, all is the user's.
+
+    What stands before the first label, or below one of the system, counts as something the agent looked at.
     """
-    parts: list[tuple[str, list[str]]] = [("tool", [])]
-    is_code = False
-    for line in text.split("\n"):
-        label = None if is_code else re.fullmatch(_SPEAKER_LABEL, line.strip())
-        if label:
-            speaker = label[1] or label[3]
-            words = label[2] or ""
-            parts.append((_ROLE_OF_SPEAKER.get(speaker.lower(), ""), [words]))
-        else:
-            parts[-1][1].append(line)
-        is_code ^= line.lstrip().startswith("```")
-    if not text.lstrip().startswith("User:") and not {"user", "assistant"} <= {role for role, _ in parts}:
-        parts = [("user", [text])]
-    yield from ((role, "\n".join(lines).strip()) for role, lines in parts if role)
+    without_code = re.sub(FENCED_CODE, lambda code: " " * len(code[0]), text)
+    labels = list(re.finditer(_SPEAKER_LABEL, without_code))
+    roles = [_ROLE_OF_SPEAKER.get((label[1] or label[2]).lower(), "tool") for label in labels]
+    if not text.lstrip().startswith("User:") and not {"user", "assistant"} <= {*roles}:
+        yield "user", text
+        return
+    yield "tool", text[: labels[0].start()]
+    ends = [label.start() for label in labels[1:]] + [len(text)]
+    for role, label, end in zip(roles, labels, ends, strict=True):
+        yield role, text[label.end() : end]
 
 
 def _join_texts(content: object) -> str:

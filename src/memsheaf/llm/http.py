@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
 ANSWER_BYTES = 50_000_000
-PAUSE = 0.5  # seconds before another try, where the server names none
 VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _MESSAGE_BYTES = 65_536
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?((?:/[\w.~%+:-]+)*)/?", re.A | re.I)
@@ -41,12 +40,10 @@ class ServerAddress(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """The answer of a server: its text, the seconds to pause before another try, and where else it points."""
+    """The answer of a server."""
 
     status: int
     data: bytes
-    wait: float
-    location: str
 
 
 def parse_address(url: str) -> ServerAddress:
@@ -155,9 +152,4 @@ def _read(response: HTTPResponse | HTTPError, end: float) -> HttpAnswer:
     else:
         with suppress(OSError, HTTPException):
             whole += response.read(_MESSAGE_BYTES)
-    wait = _seconds(response.headers.get("Retry-After", ""))
-    return HttpAnswer(response.status or 0, bytes(whole), wait, response.headers.get("Location", ""))
-
-
-def _seconds(text: str) -> float:
-    return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) else PAUSE
+    return HttpAnswer(response.status or 0, bytes(whole))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from struct import pack
@@ -28,7 +27,7 @@ RELATED = 0.34
 
 MIN_SHARED_TRACES = 3  # of 16; of texts with a fifth of their words in common, one pair in a hundred has so many
 MIN_FACT_WORDS = 8  # a text of fewer words says too little without its name
-MAX_COMPARED_KEEPERS = 100  # for each rare word that a text shares with them
+MAX_COMPARED_KEEPERS = 100  # for each trace that a text shares with them
 
 # A letter of a script without spaces; pairs of such letters, one of them alone, or a word of another script.
 _UNSPACED_LETTER = rf"(?![\W_])[{UNSPACED}]"
@@ -107,21 +106,17 @@ def alike(a: Sequence[str], b: Sequence[str]) -> float:
     return likeness(a, b)
 
 
-def group_alike(facts: Sequence[Collection[str]], joins: Callable[[int, int], bool]) -> list[list[int]]:
+def group_alike(facts: Sequence[Sequence[str]], joins: Callable[[int, int], bool]) -> list[list[int]]:
     """Return the groups of facts that say the same, each by their numbers, the keeper first.
 
     Each fact joins the first keeper before it that has nearly its words, its numbers and its denials, and for which
     `joins(keeper, fact)` is true; without one it is a keeper itself. What is like a member of a group, and not like
-    its keeper, is not in the group. Only those are compared that share a rare word: of 20 words, near-duplicates
-    differ in at most 3, so they have one of their four rarest in common.
+    its keeper, is not in the group. Only those are compared that have one of their `traces` in common.
     """
-    often = Counter(word for fact in facts for word in set(fact))
     groups: list[list[int]] = []
-    holders: dict[tuple[object, ...], list[list[int]]] = {}  # the groups whose keeper has a rare word
+    holders: dict[tuple[object, ...], list[list[int]]] = {}  # the groups whose keeper has these
     for number, fact in enumerate(facts):
-        rarest = sorted(set(fact), key=lambda word: (often[word], word))
-        needed = int(len(rarest) * (1 - SAME)) + 1
-        keys = [(numbers(rarest), denials(rarest), word) for word in rarest[:needed]]
+        keys = [(numbers(fact), denials(fact), trace) for trace in traces(fact)]
         near = [group for key in keys for group in holders.get(key, ())[-MAX_COMPARED_KEEPERS:]]
         for group in sorted(near):  # by the numbers of their keepers
             keeper = group[0]

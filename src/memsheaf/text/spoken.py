@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 SHOWN = "\ufffc"  # stands for each character that is shown, so that places in both texts are the same
-_FENCED_CODE = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
+FENCED_CODE = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
 _INLINE_CODE = r"(`{1,3})(?!`)[^`\n]+\1"
 _WEB_ADDRESS = (  # the stop behind an address ends the sentence
     r"\b[a-z][a-z0-9+.-]{1,12}://[^\s<>()（）、。，\"“”»」』]+(?<![.,;:!?])|\bwww\.[^\s<>()\"“”»」』]+(?<![.,;:!?])"
@@ -29,7 +29,7 @@ _QUOTED_WORDS = (
 
 def without_fences(text: str) -> str:
     """Return a text without its blocks of code."""
-    return re.sub(_FENCED_CODE, "", text)
+    return re.sub(FENCED_CODE, "", text)
 
 
 def spoken(text: str) -> str:
@@ -39,7 +39,7 @@ def spoken(text: str) -> str:
     'run ...... now'
     """
     for mark, pattern in (
-        (("```", "~~~"), _FENCED_CODE),
+        (("```", "~~~"), FENCED_CODE),
         (("`",), _INLINE_CODE),
         (("/*", "<!--", "{-", "--[[", "(*", "=begin", "\\begin{", "</"), _CODE_COMMENT),
         (("://", "www.", "@"), _WEB_ADDRESS),
