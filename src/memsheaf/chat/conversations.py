@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import reduce
 from typing import NamedTuple
@@ -27,9 +27,6 @@ from memsheaf.text.requests import follow_privacy, is_silent
 TITLE = 80
 MOST_LINES = 1_000  # typed lines that are kept
 ROOM = 200  # how many more may lie there until they are swept
-LINES = 3  # of a conversation that are shown when something is looked for
-WIDTH = 160  # characters of a line
-BEFORE = 60  # of those before what was found
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{FILE_PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(FILE_SUFFIX)}")
@@ -51,7 +48,6 @@ class ConversationSummary(NamedTuple):
 
 
 Summaries = list[ConversationSummary]
-ConversationHits = list[tuple[ConversationSummary, list[str]]]  # with the matching lines of each
 
 
 class Conversation:
@@ -230,21 +226,6 @@ class Conversations:
         """What is kept, that which was gone on with last first; 0 lists all."""
         return [self._reading(id).summarize() for id in self._newest()[: limit or None]]
 
-    def search(self, query: str, *, limit: int = 20) -> ConversationHits:
-        """Return conversations with a message that has all these words, newest first, and lines that have some.
-
-        The words may come in any order and case. What tools answered is looked through, too.
-        """
-        wanted = query.casefold().split()
-        found: ConversationHits = []
-        for id in self._newest() if wanted else ():
-            conversation = self._reading(id)
-            if lines := find_lines((line.said for line in conversation.lines() if line.said), wanted):
-                found.append((conversation.summarize(), lines))
-            if limit and len(found) >= limit:
-                break
-        return found
-
     def remove(self, id: str) -> None:
         """Remove one for good. Raises NotFound, Refused, StoreFailed."""
         with self.open(id) as conversation, conversation_file.lock_conversations(self._state):
@@ -324,21 +305,6 @@ def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
         privacy = follow_privacy(privacy, one.text) if one.role == "user" else privacy
         cleaned.append(conversation_file.clean_message(one, privacy=privacy))
     return cleaned, privacy
-
-
-def find_lines(said: Iterable[Said], needles: Sequence[str]) -> list[str]:
-    """Return a few lines of the messages that have all the needles, which are in small letters."""
-    found = []
-    for one in said:
-        if not all(needle in one.text.casefold() for needle in needles):
-            continue
-        for line in one.text.split("\n"):
-            places = [place for needle in needles if (place := line.casefold().find(needle)) >= 0]
-            if places:
-                start = max(0, min(places) - BEFORE) if len(line) > WIDTH else 0
-                cut = ("…" if start else "") + line[start : start + 2 * WIDTH]
-                found.append(f"{one.tool or one.role}: {one_line(cut, WIDTH)}")
-    return found[:LINES]
 
 
 def _missing(id: str) -> NotFound:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memsheaf.cli.call import Call, local_minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
-from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.cli.output import Note, Table
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def chat(call: Call) -> int:
 
 
 conversations = group(
-    """List the conversations that were kept, find one again, show or remove it.
+    """List the conversations that were kept, show one or remove it.
 
     `memsheaf chat` keeps what is said in it, for you alone, outside of the memories: secrets are taken out, and so is
     a turn that you want off the record. `memsheaf chat --resume ID` goes on with one. They stay until they are
@@ -68,7 +68,6 @@ conversations = group(
 
     examples:
       memsheaf conversations
-      memsheaf conversations deploy staging
       memsheaf conversations show last
       memsheaf conversations show 20261115-2241 --json
       memsheaf conversations remove 20261115-2241-3f9a --yes
@@ -80,23 +79,13 @@ conversations = group(
 _ID = Argument("id", "which one; the beginning of its id is enough, `last` is the newest", "ID", required=True)
 
 
-@conversations.action(
-    Argument("words", "only those with a message that has all these words", "WORDS", repeated=True),
-    Argument("--limit", "how many at most (50, or 20 with WORDS)", "N"),
-)
+@conversations.action(Argument("--limit", "how many at most (50)", "N"))
 def list_conversations(call: Call) -> int:
-    """List conversations, the newest first, or those that have some words."""
-    kept, limit = _conversations(call), call.options.limit
-    if call.options.words:
-        query = " ".join(call.options.words)
-        hits = kept.search(query, limit=limit or 20)
-        return call.answer(
-            {"conversations": [{**one._asdict(), "lines": lines} for one, lines in hits]},
-            ((Styled("  ".join(_row(one)), "bold"), [f"  {line}" for line in lines]) for one, lines in hits),
-            None if hits else f"no kept conversation of the scope {call.scope()} has {query!r}",
-        )
-    found = kept.list(limit=(limit or 50) + 1)
-    more, found = len(found) > (limit or 50), found[: limit or 50]
+    """List conversations, the newest first."""
+    limit = call.options.limit or 50
+    found = _conversations(call).list(limit=limit + 1)
+    more = len(found) > limit
+    found = found[:limit]
     return call.answer(
         {"conversations": found, "more": more},
         Table(map(_row, found), ("bold", "dim"), ("ID", "LAST", "TURNS", "TITLE")),
@@ -112,13 +101,8 @@ def show_conversation(call: Call) -> int:
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
-    about = [one.id, local_minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
-    return call.answer(
-        {**one._asdict(), "messages": messages},
-        Styled(" · ".join(part for part in about if part), "dim"),
-        map(_message_lines, lines),
-    )
+    return call.answer({**one._asdict(), "messages": messages}, map(_message_lines, lines))
 
 
 @conversations.action(

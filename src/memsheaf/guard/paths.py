@@ -27,7 +27,6 @@ PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
-_LOST_NEGATION = r"(?<=\w\w-\w\w)-(?:no|not|never)$|(?<=\w{3})-(?:no|not|never)$"
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
 _NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
@@ -264,11 +263,9 @@ def _telling_slug(name: str) -> str:
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
     telling = [piece for piece, following in pairwise([*telling, ""]) if not f"{following}-".startswith(f"{piece}-")]
-    is_cut = name.endswith("…") or slug("-".join(telling)) != "-".join(telling)
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, nor does "ask", and "unless I …" says the wrong thing.
         while len(telling) > 2 and (re.fullmatch(_NO_END, telling[-1]) or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
-    file_slug = slug("-".join(telling) or name)
-    return re.sub(_LOST_NEGATION, "", file_slug) if is_cut else file_slug
+    return slug("-".join(telling) or name)
