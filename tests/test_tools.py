@@ -570,7 +570,7 @@ def test_every_combination_of_arguments_that_the_schema_allows_saves_the_fact(gi
     [
         ("We deploy on Fridays. Ask Kim first.", "We deploy on Fridays", "We deploy on Fridays"),
         ("# Deploys\n\nOn Fridays we deploy the shop.", "Deploys", "Deploys"),
-        ("be " * 100, "be " * 19 + "be…", "be " * 39 + "be…"),
+        ("tea " * 100, "tea " * 14 + "tea…", "tea " * 29 + "tea…"),
         ("私は茶が好き" * 20, ("私は茶が好き" * 10)[:59] + "…", "私は茶が好き" * 20),
         ("---\nname: Tea\ndescription: At four\ntype: user\n---\nI drink tea at four.", "Tea", "At four"),
     ],

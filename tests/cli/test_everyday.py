@@ -495,7 +495,10 @@ def test_a_name_that_was_made_from_the_text_follows_every_change_of_it(run: Run)
     )
     assert "  Production uses Postgres 18" in listed[1]
     assert "Postgres 16" not in "".join(listed)
-    assert json.loads(run("show", file, "--json")[1])["name"] == "Production uses Postgres 18…"
+    assert (
+        json.loads(run("show", file, "--json")[1])["name"]
+        == "Production uses Postgres 18 now (before: Production is in…"
+    )
 
 
 def test_a_title_of_the_persons_own_stays_when_the_text_changes(run: Run) -> None:

@@ -134,7 +134,7 @@ def test_a_request_to_remember_is_explicit_and_a_fact_has_its_type_and_its_name(
 
     assert (asked.explicit, asked.conversation, asked.kind) == (True, "talk-1", "project")
     assert (told.explicit, told.kind) == (False, "feedback")
-    assert told.name == "always test against a real database…"
+    assert told.name == "always test against a real database, mocked tests burned…"
     assert told.content == "always test against a real database, mocked tests burned us last year, so no more mocks"
     assert said("My name is Samira.")[0].kind == "user"
 

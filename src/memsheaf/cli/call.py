@@ -27,7 +27,6 @@ from memsheaf.errors import (
 from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
-from memsheaf.sheaf import find_memory
 from memsheaf.worktree import WorkingTree, describe_moved
 
 if TYPE_CHECKING:
@@ -160,6 +159,8 @@ class Call:
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
         with self.memory() as memory:
+            from memsheaf.sheaf import find_memory
+
             ref = find_memory(memory, file) if file else Ref(memory.home, "")
             self.shown = memory.label(ref)
             try:

@@ -46,8 +46,8 @@ MIN_NEAR_IN_PART = 0.4  # of one of which a part stays true
 MIN_NEAR_WITH_WORDS = 0.33  # cosine of a memory that may be corrected and shares words with a new fact
 MIN_NEAR = 0.45  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
-
-
+MIN_WORDS_OF_TWO_FACTS = 8  # in one sentence, of which one may still be true
+_CLAUSE_JOINT = r"[,;] | (?:and|und|et|y|e) |[，；、]"
 _DAY = r" \(\d{4}-\d\d-\d\d\)"  # as `text/dates.py` puts it behind "yesterday"
 
 
@@ -196,8 +196,11 @@ def _without_marks(text: str) -> list[str]:
 
 
 def _is_obsolete(body: str, new: str, judged: Replacement) -> bool:
-    """Return True if a memory can go to the history: it is one sentence, and surely no longer true."""
-    return judged.whole >= REPLACE_FROM and len(list(find_sentences(body))) == 1
+    """Return True if a memory can go to the history: it says one thing, and that is surely no longer true."""
+    is_long = len(body.split()) >= MIN_WORDS_OF_TWO_FACTS
+    if len(list(find_sentences(body))) > 1 or (is_long and re.search(_CLAUSE_JOINT, body)):
+        return False
+    return judged.whole >= REPLACE_FROM
 
 
 def _take_place(proposal: Proposal, old: Memory, title: str = "") -> Proposal:

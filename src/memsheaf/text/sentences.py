@@ -142,6 +142,7 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
+MIN_NAME_WORDS = 3  # of a name that is cut
 # How people begin before they say something: with a word that says nothing there, or one that does before a comma.
 _OPENING = (
     r"(?i)\A(?:(?:[-*•>]|#+|\d{1,2}[.)])\s+)?(?:"
@@ -196,7 +197,7 @@ def _shorten(text: str, limit: int) -> str:
         shown = sentence[:limit].rpartition(" ")[0]
     groups = common_words(sentence)
     words = shown.split(" ")
-    while len(words) > 2 and groups.get(words[-1].lower().strip(",;:"), "w") in "nfe":
+    while len(words) > MIN_NAME_WORDS and groups.get(words[-1].lower().strip(",;:"), "w") in "nfe":
         words.pop()
     return " ".join(words).rstrip(" ,;:–—-，；、") + "…"
 
@@ -228,7 +229,7 @@ def _first_sentence(text: str) -> str:
     if earlier:
         lines = list(map(make_description, earlier))
         has_room = len(sentence) + sum(map(len, lines)) < MAX_DESCRIPTION_CHARS - 2 * len(lines) - 10
-        sentence += f" (before: {'; '.join(lines) if has_room else lines[-1]})"
+        sentence = f"{sentence.rstrip(' .。')} (before: {'; '.join(lines) if has_room else lines[-1]})"
     if _may_have_borders(sentence):
         ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
         sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)
