@@ -118,7 +118,7 @@ def test_a_folder_joins_anew_as_another_member(ana: Run, run: Run, team: Team) -
 def test_roles_limit_and_a_removed_member_is_kept_out(ana: Run, run: Run, team: Team) -> None:
     scope = ("--scope", f"team/{team.name}")
     eve = invited(ana, run, "eve", "--role", "reader")
-    code, _, err = eve("remember", *scope, "Readers write")
+    code, _, err = eve("remember", *scope, "The wiki is backed up on Mondays")
     assert (code, "eve has the role reader, and that needs writer" in err) == (1, True)
     for words in (("invite", "mallory"), ("remove", "ana"), ("prune", "--days", "0"), ("restored",)):
         code, _, err = eve("team", *words)
@@ -221,7 +221,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(run: Run, postgres: S
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
         connection.execute(f"GRANT CREATE ON DATABASE {name} TO dba")
     code, _, err = run("ana", "team", "create", team.name, postgres.url("dba", "dba", name), "--as", "ana")
-    assert (code, "is SQL_ASCII; it has to be UTF8" in err) == (1, True), err
+    assert (code, "is SQL_ASCII; it has to be UTF8" in err) == (1, True)
 
 
 def test_a_migration_that_is_not_needed_changes_nothing(run: Run, postgres: Server) -> None:
