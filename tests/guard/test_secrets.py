@@ -227,6 +227,7 @@ def test_what_only_speaks_of_secrets_passes() -> None:
         "the broker wants a login: user giess pw gurke-sieben-" + "regen42",
         "for uploads you need PLAY_UPLOAD=plup_9x7desc" + "antQz81mmR0",
         "the right one is bd_live_R8altos" + "40kkT7xx",
+        "wifi: SunnyHouse / key: 9f8e7d" + "6c5b",
     ],
 )
 def test_a_password_is_found_though_words_say_what_it_is_for(text: str) -> None:
@@ -284,6 +285,7 @@ def test_what_is_said_about_a_password_for_something_passes() -> None:
         "The password in Postgres is scram-sha-256",
         "The door code: 2000 people know it",
         "The secret for the ingress is tls-secret-2",
+        "The wifi key: see vault, and the wlan key is rotated",
         "The user pw reset is at /reset and user bot pass rate 98.2%",
         "IMAGE=node_20_alpine3 and LOG_LEVEL=debug_verbose2 with MODEL=gpt_4o_mini_2024",
         "BRANCH=feature_AddLoginForTeams is merged, the table is called app_live_20261101",
