@@ -18,14 +18,15 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# Five processes on two cores, since many tests wait; no more, since each imports what it needs anew.
-PARTS := hub pages surfaces core rest
-hub := tests/hub
+# Six processes on two cores, since many tests wait; no more, since each imports what it needs anew.
+PARTS := hub servers pages surfaces core rest
+hub := $(wildcard tests/hub/test_[a-o]*.py)
+servers := $(wildcard tests/hub/test_[p-z]*.py)
 alone := tests/chat/test_repl.py tests/chat/test_shell.py
 pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py $(addprefix --ignore=,$(alone))
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
 core := $(foreach room,crash distribution fuzz guard index learn race work,tests/$(room))
-rest := tests $(addprefix --ignore=,$(hub) $(filter tests/%,$(pages)) $(surfaces) $(core) tests/test_layers.py)  # in `make check`
+rest := tests $(addprefix --ignore=,tests/hub $(filter tests/%,$(pages)) $(surfaces) $(core) tests/test_layers.py)  # in `make check`
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}

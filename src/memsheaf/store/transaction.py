@@ -17,6 +17,7 @@ from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.history import History, is_path
 from memsheaf.store.old_journal import OldFiles
 from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, stage, stamp_at, walk
+from memsheaf.store.sqlite_file import DatabaseFailed
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
@@ -71,8 +72,10 @@ class Transaction(Placing):
             if agree:
                 agree(self, commit)
             self.note(commit)
-        except (OSError, MemsheafError):
-            self._discard(drafts)
+        except (OSError, MemsheafError) as error:
+            # a flush that failed leaves open whether the commit is decided: the next writer sees, by its drafts
+            if not (isinstance(error, DatabaseFailed) and error.errno == errno.EIO):
+                self._discard(drafts)
             raise
         placed = time.time()
         theirs: dict[str, list[Revision]] = {}
