@@ -160,3 +160,29 @@ def test_a_file_that_is_saved_while_it_is_read_is_read_again(tmp_path: Path) -> 
         save_in_place(root / "a.md")
         assert process.communicate()[0] == THEIRS
     assert trace.read_text().count("read(") > 1
+
+
+ADD = """
+import sys
+from memsheaf.store import ABSENT, Change
+from memsheaf.store.folder import FolderStore
+FolderStore(sys.argv[1]).commit([Change("a.md", b"new", ABSENT)], by="agent")
+"""
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+def test_after_a_flush_that_failed_the_next_writer_finds_files_and_history_agree(tmp_path: Path, number: int) -> None:
+    """A commit whose flush failed may be decided all the same: SQLite cannot know."""
+    root = tmp_path / "root"
+    root.mkdir()
+    fault = f"inject=fdatasync:error=EIO:when={number}+"
+    command = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", fault, sys.executable, "-c", ADD, str(root)]
+    failed = subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+    store = FolderStore(str(root))
+    store.commit([Change("b.md", b"b", ABSENT)], by="agent")
+
+    steps = [step for commit in store.history("a.md") for step in commit.revisions]
+    assert store.read("a.md").data == b"new" if steps else failed
+    assert [step.after for step in steps] in ([], [version_of(b"new")])
+    store.close()
