@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -199,7 +198,6 @@ def test_when_an_error_of_ours_comes_in_between_the_command_is_dead_too(install:
         ) as ours,
     ):
         assert reader.reads(b"++"), "both are running"
-        time.sleep(0.5)  # they may run before our process knows that they do
         ours.send_signal(signal.SIGALRM)
         assert ours.stdout is not None
         assert ours.stdout.readline() == b"caught\n"

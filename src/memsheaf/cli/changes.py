@@ -27,7 +27,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text
-from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
+from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets, without_secrets
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
@@ -94,7 +94,7 @@ def remember(call: Call) -> int:
                     error.hint = f"{deletes} --anyway stores the request as it is."
                 if len(facts) < 2:
                     raise
-                refused.append((_without_secrets(fact), error))
+                refused.append((without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
     reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
     notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
@@ -116,16 +116,12 @@ def _header_options(call: Call) -> dict[str, Any]:
 
 def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
     """Raise SecretFound for a secret that only the whole text shows: it goes on, or is named, in the next fact."""
-    masked = "\n".join(map(_without_secrets, facts))
+    masked = "\n".join(map(without_secrets, facts))
     for secret in find_secrets(text):
         value = text[secret.start : secret.end]
         if value in masked or all(value not in fact for fact in facts):
             with insisting():
                 raise SecretFound(secret.kind, "the text")
-
-
-def _without_secrets(fact: str) -> str:
-    return remove_secrets(fact, find_secrets(fact))
 
 
 def _saved_json(call: Call, fact: Saved) -> dict[str, object]:

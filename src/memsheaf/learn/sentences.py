@@ -68,7 +68,7 @@ _POLITE_ORDER = (
     r"(?=(?:always|never|stop|from now on)\b)"
 )
 _NEGATION = (  # "no need to remember that" asks for nothing; "don't forget that" is among the patterns
-    r"(?i)\b(?:no|not|never|nothing|without|don['’]?t|needn['’]?t|nicht|kein\w*|nie|pas|jamais|ne|nunca|não|non|nie)\b"
+    r"(?i)\b(?:no|not|never|nothing|without|don['’]?t|needn['’]?t|nicht|kein\w*|nie|pas|jamais|ne|nunca|não|non)\b"
     r"|[不别没]|ない|なくて"
 )
 _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"

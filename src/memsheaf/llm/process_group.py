@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from threading import Thread
@@ -41,27 +42,39 @@ def listen(
         OSError: it could not be started.
     """
     errors = PIPE if hear_errors else STDOUT
-    process = Popen(
-        line, cwd=folder, env=dict(environment), stdin=PIPE, stdout=PIPE, stderr=errors, start_new_session=True
-    )
-    _RUNNING.add(process)
     failures: list[Exception] = []
-    threads = [Thread(target=_write, args=(process.stdin, text), daemon=True)]
-    for pipe, take in ((process.stdout, hear), (process.stderr, hear_errors)):
-        if pipe:
-            threads.append(Thread(target=_read, args=(pipe, take, failures), daemon=True))
-    for thread in threads:
-        thread.start()
-    try:
-        process.wait(deadline)
-    except TimeoutExpired:
-        failures.append(TimeoutError())
-    finally:
-        _kill_group(process)
-        process.wait()
-        _RUNNING.discard(process)
-        for thread in threads:
-            thread.join(REST_SECONDS)
+    threads: list[Thread] = []
+    # What a signal raises comes to the main thread. In another one no start is cut short and leaves a program.
+    with ThreadPoolExecutor(1) as starter:
+        starting = starter.submit(
+            Popen,
+            line,
+            cwd=folder,
+            env=dict(environment),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            process = starting.result()
+            _RUNNING.add(process)
+            threads.append(Thread(target=_write, args=(process.stdin, text), daemon=True))
+            for pipe, take in ((process.stdout, hear), (process.stderr, hear_errors)):
+                if pipe:
+                    threads.append(Thread(target=_read, args=(pipe, take, failures), daemon=True))
+            for thread in threads:
+                thread.start()
+            process.wait(deadline)
+        except TimeoutExpired:
+            failures.append(TimeoutError())
+        finally:
+            process = starting.result()
+            _kill_group(process)
+            process.wait()
+            _RUNNING.discard(process)
+            for thread in filter(Thread.is_alive, threads):
+                thread.join(REST_SECONDS)
     if failures:
         raise failures[0]
     return process.returncode
