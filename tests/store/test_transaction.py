@@ -176,7 +176,19 @@ def test_after_a_flush_that_failed_the_next_writer_finds_files_and_history_agree
     root = tmp_path / "root"
     root.mkdir()
     fault = f"inject=fdatasync:error=EIO:when={number}+"
-    command = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", fault, sys.executable, "-c", ADD, str(root)]
+    command = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        str(tmp_path / "trace"),
+        "-e",
+        fault,
+        sys.executable,
+        "-c",
+        ADD,
+        str(root),
+    ]
     failed = subprocess.run(command, capture_output=True, check=False).returncode != 0
 
     store = FolderStore(str(root))
