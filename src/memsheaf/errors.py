@@ -115,7 +115,7 @@ class Changed(MemsheafError):
 
 
 class Refused(MemsheafError):
-    """What was asked may not be done."""
+    """The request may not be carried out."""
 
 
 class PathRefused(Refused):
@@ -172,7 +172,7 @@ class NotWorth(TextRefused):
 
 
 class ReadOnly(Refused):
-    """What may not be changed: a sheaf opened for reading; a fact, which is `ref`; a team's memory, by an agent.
+    """No change is allowed: the sheaf was opened for reading, `ref` is a fact, or an agent may not write to a team.
 
     The `memory` that an agent would save for the team `scope`, in place of what `was` there, can be proposed.
     """

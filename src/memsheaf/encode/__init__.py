@@ -27,7 +27,6 @@ BUILT_IN = ("", "auto", "static", "semantic", "minilm")
 # onnxruntime reports to its makers unless it is told not to before it is imported; the name depends on its version.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("ORT_TELEMETRY_DISABLED", "1")
-LIBRARIES = ("numpy", "onnxruntime", "tokenizers")
 
 _SHARED: dict[int, BuiltInEncoder | None] = {}
 """The built-in encoder of each process. A forked process makes its own: the threads of a session end with a fork."""
@@ -74,8 +73,8 @@ def find_encoder(name: str = "auto", *, url: str = "", key: str = "") -> Encoder
         if encoder := built_in():
             return encoder
         raise ModelFailed(
-            f"the built-in encoder needs {' and '.join(LIBRARIES)}, which cannot all be imported",
-            hint=f"`pip install --force-reinstall {' '.join(LIBRARIES)}` brings them; until then, words decide.",
+            "the built-in encoder needs numpy, onnxruntime and tokenizers, which cannot all be imported",
+            hint="`pip install --force-reinstall numpy onnxruntime tokenizers` brings them; till then, words decide.",
         )
     from memsheaf.encode.api import ServedEncoder
 

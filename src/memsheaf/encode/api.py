@@ -120,7 +120,7 @@ class ServedEncoder:
                 if self._dimensions and rows.shape[1] != self._dimensions:
                     raise ValueError(f"{rows.shape[1]} numbers a vector, where {self._dimensions} were expected")
             except ValueError as error:
-                raise self._failed(f"gave an answer that cannot be used: {error}") from None
+                raise self._fail(f"gave an answer that cannot be used: {error}") from None
             self._dimensions = rows.shape[1]
             parts.append(rows)
         return numpy.concatenate([part for part in parts if len(part)] or parts)
@@ -134,34 +134,34 @@ class ServedEncoder:
         try:
             answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
         except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-            raise self._failed("closed the connection before its answer was complete") from None
+            raise self._fail("closed the connection before its answer was complete") from None
         except (OSError, UnicodeError) as error:
-            raise self._unreached(error) from None
+            raise self._explain_outage(error) from None
         if answer.status != 200:
-            raise self._refused(answer, key)
+            raise self._explain_refusal(answer, key)
         return answer.data
 
-    def _refused(self, answer: HttpAnswer, key: str) -> ModelFailed:
+    def _explain_refusal(self, answer: HttpAnswer, key: str) -> ModelFailed:
         """Return what the server said instead of an answer, without the key that it may repeat."""
         if 300 <= answer.status < 400:
-            return self._failed(f"answered {answer.status}, a redirect, which is not followed")
+            return self._fail(f"answered {answer.status}, a redirect, which is not followed")
         message = error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace"))
         if key:
             message = message.replace(key, "…")
         problem = f"answered {answer.status}: {one_line(message, MAX_MESSAGE_CHARS)}".removesuffix(": ")
         if self._variable and 400 <= answer.status < 404:
             problem += f" (the key is in the environment variable {self._variable})"
-        return self._failed(problem)
+        return self._fail(problem)
 
-    def _unreached(self, error: Exception) -> ModelFailed:
+    def _explain_outage(self, error: Exception) -> ModelFailed:
         if isinstance(error, TimeoutError):
-            return self._failed(f"gave no answer within {self._timeout:g} seconds")
+            return self._fail(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
-            return self._failed("cannot be reached: nothing listens there")
+            return self._fail("cannot be reached: nothing listens there")
         reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-        return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
+        return self._fail(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, problem: str) -> ModelFailed:
+    def _fail(self, problem: str) -> ModelFailed:
         return ModelFailed(f"{self._name} {problem}", hint=_HINT)
 
 

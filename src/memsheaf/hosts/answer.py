@@ -147,7 +147,7 @@ class _Call:
         self.is_probe = bool(os.environ.get(PROBE))
 
     def stays_silent(self) -> bool:
-        """Whether there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
+        """Return True if there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
         if not self.event.kind:
             note_failure(self.event.host, self.event.event, "unknown event")
         if not self.event.kind or not is_off(self.settings.state, self.root):
@@ -197,7 +197,7 @@ class _Call:
                 text = ""  # it is in the conversation already, or another hook of ours tells it
             if source in ("compact", "clear"):
                 found.data.pop("shown", None)  # what was shown is gone
-            found.data |= {"told": told, "source": source, "started": int(time.time()), **self._named()}
+            found.data |= {"told": told, "source": source, "started": int(time.time()), **self._names()}
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and not found.text("transcript"))
         places = (self._own("started"), self.root, os.path.join(self.settings.home, "user"))
@@ -215,7 +215,7 @@ class _Call:
             return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
 
     def _brief(self, room: int) -> str:
-        """Where the work stands, for a conversation that was compacted."""
+        """Return where the work stands, for a conversation that was compacted."""
         from memsheaf.text.neutralize import cut_bytes
 
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
@@ -274,7 +274,7 @@ class _Call:
         if transcript and size_of(transcript):
             with open_conversation(*self.conversation, durably=True) as found:
                 found.capture(transcript)
-                found.data |= self._named()
+                found.data |= self._names()
                 has_more = found.has_more
             if has_more:
                 save(self._own(WAITING), b"")
@@ -294,7 +294,7 @@ class _Call:
                 layers.learn(Turn(self.event.conversation, messages))
             save(self._own(WAITING), b"")
 
-    def _named(self) -> dict[str, str]:
+    def _names(self) -> dict[str, str]:
         return {"id": self.event.conversation, "host": self.event.host, "root": self.root, "cwd": self.cwd}
 
     def _own(self, name: str) -> str:

@@ -95,7 +95,7 @@ def server_values(client: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def settings_path(place: str | Sequence[str], environment: Mapping[str, str]) -> str:
-    """Where a file of the table is on this machine.
+    """Return where a file of the table is on this machine.
 
     >>> settings_path("{CODEX_HOME:~/.codex}/config.toml", {"CODEX_HOME": "/srv/codex"})
     '/srv/codex/config.toml'
@@ -108,7 +108,7 @@ def settings_path(place: str | Sequence[str], environment: Mapping[str, str]) ->
 
 
 def _shown_file(known: Mapping[str, Any], system: str) -> str:
-    """Where the settings are, as people write it."""
+    """Return where the settings are, as people write it."""
     files = known["files"]
     place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
     place = re.sub(_VARIABLE, lambda found: str(found[2]), place)

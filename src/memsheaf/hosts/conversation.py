@@ -26,7 +26,7 @@ TAIL = 64 << 10  # bytes of a transcript that are read when its beginning was no
 
 
 class HostConversation:
-    """What is known of one conversation. Change it inside `open_conversation`, which saves it."""
+    """All that is known of one conversation. Change it inside `open_conversation`, which saves it."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -65,7 +65,7 @@ class HostConversation:
 
     @property
     def has_more(self) -> bool:
-        """Whether a turn that ended was not read yet."""
+        """Return True if a turn that ended was not read yet."""
         return self.number("captured") > self.number("cursor")
 
 

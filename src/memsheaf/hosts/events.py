@@ -31,7 +31,7 @@ _CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 
 
 class HookReply(NamedTuple):
-    """What a host is to take over: a text for the model, and a line for the person."""
+    """Our answer to a host: a text for the model, and a line for the person."""
 
     context: str = ""
     line: str = ""
@@ -51,7 +51,7 @@ class HookEvent(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it means; "" for an event that we do not know."""
+        """Return what it means; "" for an event that we do not know."""
         return KINDS.get(self.event or self.text("hook_event_name"), "")
 
     def text(self, *names: str) -> str:
@@ -75,7 +75,7 @@ class HookEvent(NamedTuple):
 
     @property
     def typed(self) -> str:
-        """What the user typed. Qwen Code also sends the results of tools as messages, and marks what was typed."""
+        """Return the typed text. Qwen Code also sends the results of tools as messages, and marks what was typed."""
         if not self.is_from_host:
             return ""
         return self.text("submitted_prompt") if self.host == "qwen" else self.prompt
@@ -91,7 +91,7 @@ class HookEvent(NamedTuple):
 
     @property
     def response(self) -> str:
-        """What the agent said last."""
+        """Return what the agent said last."""
         found = self.text("last_assistant_message", "prompt_response", "response", "text")
         return found or _inner(self.payload, "tool_info", "response")
 

@@ -41,10 +41,10 @@ def as_toml(value: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _toml_value(value: object) -> str:
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_quoted(key)} = {_toml_value(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{_quote(key)} = {_toml_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml_value, value))}]"
-    return _quoted(value) if isinstance(value, str) else str(value).lower()
+    return _quote(value) if isinstance(value, str) else str(value).lower()
 
 
 def as_yaml(value: object) -> str:
@@ -70,17 +70,17 @@ def _yaml_lines(value: object) -> Iterator[str]:
             first, *rest = _yaml_lines(item)
             yield from (f"- {first}", *(f"  {line}" for line in rest))
     elif isinstance(value, str):
-        yield _quoted(value)
+        yield _quote(value)
     else:
         yield {"[]": "[]", "{}": "{}"}.get(str(value), str(value).lower())
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text between double quotes, as TOML and YAML both read it."""
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape, text))}"'
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     return char if char.isprintable() else f"\\U{ord(char):08x}"

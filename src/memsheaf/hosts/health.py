@@ -46,7 +46,7 @@ _INITIALIZE = {
 
 
 class Answered(NamedTuple):
-    """How something answered: in how many milliseconds, or why it did not; both empty when it was not tried."""
+    """The milliseconds after which something answered, or the reason why it did not; neither if it was not tried."""
 
     milliseconds: int = 0
     problem: str = ""
@@ -72,7 +72,7 @@ class HostHealth(NamedTuple):
     rejected: Sequence[str] = ()
 
     def findings(self) -> Iterator[Finding]:
-        """What is to be done."""
+        """Return what is to be done."""
         again = f"`memsheaf install {self.host}` puts it right"
         for what, answered in (("server", self.server), ("hook", self.hook)):
             if answered.problem:
@@ -182,7 +182,7 @@ def last_failures(state: str) -> list[str]:
 
 
 def last_runs(state: str, host: str) -> dict[str, str]:
-    """When the hook of each event ran last, in UTC."""
+    """Return when the hook of each event ran last, in UTC."""
     found = {}
     for event in KINDS:
         with suppress(OSError):

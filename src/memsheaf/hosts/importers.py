@@ -77,7 +77,7 @@ Foreign = Iterator[ForeignMemory | LeftOut]
 
 
 class Surroundings(NamedTuple):
-    """Where an import runs: the working directory and the environment."""
+    """The working directory and the environment of an import."""
 
     cwd: str
     environment: Mapping[str, str]
@@ -493,7 +493,7 @@ def _wrong_shape(file: str, tool: str, hint: str) -> Refused:
 
 
 class ForeignTool(NamedTuple):
-    """Where a tool usually keeps its memories, and how they are read; `is_shared` if that is in a repository.
+    """A tool, the usual place of its memories, and the function that reads them; `is_shared` in a repository.
 
     Instructions that it keeps elsewhere are read, too, unless the user names a place.
     """

@@ -34,7 +34,7 @@ _POINTS = r"`[^`\s]*[/.][^`\s]*`|\[[^\]]*\]\(|https?://"  # a text that begins s
 
 
 class ImportPlan(NamedTuple):
-    """What an import would save, as scope and memory, and what it leaves out."""
+    """The memories that an import would save, each with its scope, and those that it leaves out."""
 
     what: str
     memories: tuple[tuple[str, Memory], ...]

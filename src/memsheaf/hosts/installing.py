@@ -22,7 +22,7 @@ PROMPT_HOOK_SECONDS = 5  # for a hook that starts a process where it cannot ask 
 
 
 class Placement(NamedTuple):
-    """Where to install, and how the program is started there; `project` is the root of one, "" for the user."""
+    """A place to install into, and the program to start there; `project` is the root of one, "" for the user."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
@@ -50,7 +50,7 @@ def program_words() -> list[str]:
 
 
 def is_found(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a host is on this machine."""
+    """Return True if a host is on this machine."""
     known = CLIENTS[name]
     folder = known.get("folder") or known["files"]
     path = settings_path(folder, environment)

@@ -25,7 +25,7 @@ def work_folder() -> str:
 
 
 def key_of(cwd: str) -> bytes:
-    """What a hook and the server of the same project, user and settings agree on."""
+    """Return what a hook and the server of the same project, user and settings agree on."""
     folder = here = os.path.realpath(cwd)
     while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
@@ -39,7 +39,7 @@ def key_of(cwd: str) -> bytes:
 
 
 def socket_path(key: bytes, *, create: bool = False) -> str:
-    """Where the socket is; "" where no folder is for this user alone, or the system has no such sockets."""
+    """Return where the socket is; "" where no folder is for this user alone, or the system has no such sockets."""
     if not hasattr(socket, "AF_UNIX"):
         return ""
     base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"

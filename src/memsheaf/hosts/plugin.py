@@ -53,7 +53,7 @@ def plugin_files(words: Sequence[str]) -> Mapping[str, str]:
 
 
 def hooks(words: Sequence[str]) -> dict[str, object]:
-    """What the client runs at its events: recall in the server that runs already, the rest in a process."""
+    """Return what the client runs at its events: recall in the server that runs already, the rest in a process."""
     recall = {
         "type": "mcp_tool",
         "server": SERVER,

@@ -35,7 +35,7 @@ class NotEditable(Exception):
 
 
 class Insertion(NamedTuple):
-    """What an edit put into a text: pieces with their places, in the order in which they are to be taken out.
+    """The pieces that an edit put into a text, with their places, in the order in which they are to be taken out.
 
     `after` is a hash of the edited text.
     """
@@ -104,7 +104,7 @@ def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
 
 
 def _entry_in(value: Any, ours: Wanted) -> Mapping[str, Any]:
-    for parent in _nested(ours):
+    for parent in _nest(ours):
         entry = value.get(parent, {}).get(NAME)
         if isinstance(entry, dict):
             return entry
@@ -135,7 +135,7 @@ def find_commands(
     if foreign := find_foreign_entry(text, format, ours):
         yield foreign, None
     elif entry := find_entry(text, format, ours):
-        extras = _find_extras(entry, _entry_in(_nested(ours), ours))
+        extras = _find_extras(entry, _entry_in(_nest(ours), ours))
         yield _show(entry_words(entry), extras), None if extras and is_repository else read_server(entry)
     waiting: list[Any] = []
     with suppress(ValueError, AttributeError):  # not readable, or no object
@@ -234,7 +234,7 @@ def _append(text: str, block: str, *, apart: bool) -> Pieces:
     return [(len(text), start + block.replace("\n", newline) + newline)]
 
 
-def _nested(wanted: Wanted) -> dict[str, Any]:
+def _nest(wanted: Wanted) -> dict[str, Any]:
     """Return tables by their dotted names as a tree."""
     tree: dict[str, Any] = {}
     for name, table in wanted.items():
@@ -247,12 +247,12 @@ def _nested(wanted: Wanted) -> dict[str, Any]:
 
 
 def _find_in_toml(text: str, ours: Wanted) -> Found:
-    return _find(_read(text, "toml"), _nested(ours))
+    return _find(_read(text, "toml"), _nest(ours))
 
 
 def _insert_toml(text: str, wanted: Wanted) -> Pieces:
     held = _read(text, "toml")
-    missing = {name: table for name, table in wanted.items() if merge(held, _nested({name: table})) != held}
+    missing = {name: table for name, table in wanted.items() if merge(held, _nest({name: table})) != held}
     return _append(text, as_toml(missing), apart=True) if missing else []
 
 
@@ -375,7 +375,7 @@ def _find_in_text(text: str, ours: Wanted) -> Found:
 
 
 class _Format(NamedTuple):
-    """How settings of one format are read and changed. Each function raises ValueError for what it does not know."""
+    """The functions that read and change one format of settings. Each raises ValueError for what it does not know."""
 
     render: Callable[[Any], str]
     find: Callable[[str, Wanted], Found]

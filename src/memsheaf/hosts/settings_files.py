@@ -63,7 +63,7 @@ class SettingsTarget(NamedTuple):
 
 
 class FileChange(NamedTuple):
-    """What becomes of a file: its text before and after, None where there is no file, or why nothing can be done."""
+    """A file's text before and after, None where there is no file, or the reason why nothing can be done."""
 
     target: SettingsTarget
     before: str | None
@@ -81,7 +81,7 @@ class FileChange(NamedTuple):
 
     @property
     def is_change(self) -> bool:
-        """Whether anything is to be done."""
+        """Return True if anything is to be done."""
         return self.before != self.after and not self.problem
 
     def diff(self) -> list[str]:
@@ -188,7 +188,7 @@ class SettingsFiles:
 
 
 def _is_ours(entry: dict[str, Any], text: str) -> bool:
-    """Whether a file was made by a recorded edit, which a process may have been killed before it made."""
+    """Return True if a file was made by a recorded edit, which a process may have been killed before it made."""
     if not entry.get("is_ours") or entry.get("is_done"):
         return bool(entry.get("is_ours"))
     return any(all(piece in text for _, piece in edit["pieces"]) for edit in entry["edits"])

@@ -20,7 +20,7 @@ def read_switch(state: str) -> list[str]:
 
 
 def is_off(state: str, root: str) -> bool:
-    """Whether hooks, tools and resources leave memory alone in a project, or in this shell."""
+    """Return True if hooks, tools and resources leave memory alone in a project, or in this shell."""
     if os.environ.get("MEMSHEAF_OFF"):
         return True
     off = read_switch(state)

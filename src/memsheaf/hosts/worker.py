@@ -108,7 +108,7 @@ def read_conversation(layers: Sheaf, name: str) -> None:
 
 
 def _next_line(transcript: str, cursor: int) -> int:
-    """Where the first line begins that is not before the cursor."""
+    """Return where the first line begins that is not before the cursor."""
     try:
         with open_plain(transcript) as file:
             file.seek(max(0, cursor - 1))

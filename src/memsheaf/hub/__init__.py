@@ -74,7 +74,7 @@ class Erasure(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """What was pushed since a cursor. When `whole`, it is everything that is there now: at the first pull, and when
+    """The commits since a cursor. When `whole`, they are everything that is there now: at the first pull, and when
     the history since the cursor is no longer kept."""
 
     commits: Sequence[HubCommit]
@@ -84,7 +84,7 @@ class Pulled(NamedTuple):
 
 
 class HubMember(NamedTuple):
-    """Who may read, write or administer."""
+    """A person or machine that may read, write or administer."""
 
     name: str
     role: str
@@ -108,7 +108,7 @@ class Machine(NamedTuple):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was not there for so long that no erasure waits for it; it erases all the same when it is."""
+        """Return True if it was away for so long that no erasure waits for it; it still erases when it comes."""
         return self.seen < time.strftime("%Y-%m-%d", time.gmtime(time.time() - LOST_DAYS * 86_400))
 
     @property
@@ -141,7 +141,7 @@ class Hub(Protocol):
         """
 
     def pull(self, cursor: str = "") -> Pulled:
-        """What was pushed since a cursor; with "", everything that is there now.
+        """Return what was pushed since a cursor; with "", everything that is there now.
 
         Raises:
             HubUnreachable, HubRefused.
@@ -190,12 +190,12 @@ class HubSettings(NamedTuple):
 
     @property
     def is_postgres(self) -> bool:
-        """Whether a database is the hub; otherwise git is."""
+        """Return True if a database is the hub; otherwise git is."""
         return self.url.startswith(("postgresql://", "postgres://"))
 
     @property
     def is_shared(self) -> bool:
-        """Whether several members write here: all of a database but what is one member's own."""
+        """Return True if several members write here: all of a database but what is one member's own."""
         return self.is_postgres and ":user/" not in self.namespace
 
     @property
@@ -205,7 +205,7 @@ class HubSettings(NamedTuple):
 
     @property
     def queues(self) -> bool:
-        """Whether changes are kept here while the hub cannot be reached."""
+        """Return True if changes are kept here while the hub cannot be reached."""
         return (self.offline or ("refuse" if self.is_postgres else "queue")) == "queue"
 
     def time_for(self, size: int) -> float:

@@ -50,10 +50,10 @@ class Erasures:
     def note(self, erasure: Erasure, left: str) -> None:
         """Remember that an erasure was carried out here, and what was left of it."""
 
-        def noted(now: ReplicaState) -> ReplicaState:
+        def add(now: ReplicaState) -> ReplicaState:
             return now._replace(erased=(*now.erased, erasure)[-ERASED:], proofs={**now.proofs, erasure.id: left})
 
-        self._change_state(noted)
+        self._change_state(add)
 
     def carry_out(
         self,
@@ -106,18 +106,18 @@ class Erasures:
         here = self._settings.machine, self._settings.machine_name, self._hub.me, self._now()
         self._hub.report(Machine(*here, tuple(proofs.items())))
 
-        def reported(now: ReplicaState) -> ReplicaState:
+        def forget_sent(now: ReplicaState) -> ReplicaState:
             return now._replace(
                 proofs={name: found for name, found in now.proofs.items() if name not in proofs},
                 reported_at=clock,
                 machine=self._settings.machine,
             )
 
-        self._change_state(reported)
+        self._change_state(forget_sent)
 
 
 def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, Erasure | None]:
-    """What was pulled without what was erased here once; and the erasure that tells the hub to do it again."""
+    """Return what was pulled without what was erased here once; and the erasure that tells the hub to do it again."""
     gone = {(name, version) for one in erased for name in one.names for version in one.versions}
     back = {(s.path, s.after) for one in pulled.commits for s in one.commit.revisions if (s.path, s.after) in gone}
     if not back:
@@ -137,8 +137,11 @@ def find_older_names(store: FolderStore, path: str) -> set[str]:
 
 
 def may_have_had(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None) -> bool:
-    """Whether a path has had an erased text here, or may have: not when all that is known of it is `unseen`, the
-    commits that no pull has brought yet, or the folder comes to its hub (None)."""
+    """Return True if a path had an erased text here, or may have had it.
+
+    It has not if all that is known of it is `unseen`, the commits that no pull has brought yet, or if the folder is
+    about to come to its hub (None).
+    """
     commits = list(store.history(path))
     found = {version for commit in commits for version in commit.revisions[0][1:3]}
     with suppress(NotFound):
@@ -186,7 +189,7 @@ def kept_aside(
         return
     (step,) = memory.revisions
     copy = with_suffix(step.path, f"-{os.urandom(4).hex()}")
-    away, back = _moved(memory, step.path, copy, at), _moved(memory, copy, step.path, at)
+    away, back = _move(memory, step.path, copy, at), _move(memory, copy, step.path, at)
     with transaction() as opened:
         opened.carry_out(away)
     with suppress(NotFound):
@@ -200,7 +203,7 @@ def kept_aside(
         write_state(opened.history, state._replace(pending=pending))
 
 
-def _moved(memory: Commit, source: str, target: str, at: str) -> Commit:
+def _move(memory: Commit, source: str, target: str, at: str) -> Commit:
     (step,) = memory.revisions
     steps = Revision(source, step.after, ABSENT, step.new), Revision(target, ABSENT, step.after, None, step.new)
     return memory._replace(id=os.urandom(6).hex(), at=at, revisions=steps)

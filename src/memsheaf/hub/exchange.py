@@ -34,7 +34,7 @@ def portions(steps: Sequence[Revision]) -> Iterator[tuple[Revision, ...]]:
 
 
 def may_push(commit: Commit) -> bool:
-    """Whether a commit may go as it is: not too large, and without new secrets."""
+    """Return True if a commit may go as it is: not too large, and without new secrets."""
     return len(commit.revisions) <= LARGEST and not any(find_secret(one.new, one.old) for one in commit.revisions)
 
 
@@ -80,7 +80,7 @@ def last_steps(pulled: Pulled) -> dict[str, Revision]:
 
 
 def without_unsound(pulled: Pulled) -> Pulled:
-    """What was pulled, without unsafe paths, wrong hashes and texts past retention: a hub is not trusted."""
+    """Return what was pulled, without unsafe paths, wrong hashes and texts past retention: a hub is not trusted."""
     commits = []
     for one in pulled.commits:
         commit = one.commit
@@ -116,5 +116,5 @@ def first_steps(waiting: Sequence[Commit]) -> dict[str, Revision]:
 
 
 def is_sound(step: Revision) -> bool:
-    """Whether a pulled revision may be written: an allowed path, and a text with the hash that it claims."""
+    """Return True if a pulled revision may be written: an allowed path, and a text with the hash that it claims."""
     return is_memory_path(step.path) and version_of(step.new) == step.after

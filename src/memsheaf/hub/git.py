@@ -100,7 +100,7 @@ class GitRemote:
         return self._work(work)
 
     def pull(self, cursor: str = "") -> Pulled:
-        """What was pushed since; see `Hub.pull`."""
+        """Return what was pushed since; see `Hub.pull`."""
         pulled = self._work(lambda: self._pull(cursor))
         self._pulled = self._history.head
         return pulled
@@ -198,7 +198,7 @@ class GitRemote:
         self._work(work)
 
     def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
-        """Who committed, and since when; and the machines that reported. The remote is asked once."""
+        """Return who committed, and since when; and the machines that reported. The remote is asked once."""
         first: dict[str, str] = {}
 
         def work() -> Sequence[Machine]:

@@ -40,7 +40,7 @@ MOST_REPLACED = 10_000  # commits by which machines know that an erasure replace
 
 
 class BlobChange(NamedTuple):
-    """What a git commit did to one path: the objects before and after, "" where there was no memory."""
+    """The change of one path by a git commit: the objects before and after, "" where there was no memory."""
 
     path: str
     old: str
@@ -97,11 +97,11 @@ class GitHistory:
 
     @property
     def is_newer(self) -> bool:
-        """Whether a newer version of memsheaf wrote to the branch."""
+        """Return True if a newer version of memsheaf wrote to the branch."""
         return int(self._last()[2]) > FORMAT
 
     def has(self, sha: str) -> bool:
-        """Whether this git commit is in the history."""
+        """Return True if this git commit is in the history."""
         line = f"{sha} ".encode()
         return self._known.startswith(line) or b"\n" + line in self._known
 
@@ -168,7 +168,7 @@ class GitHistory:
         return chain[::-1]
 
     def commits(self, records: Sequence[GitCommit]) -> list[HubCommit]:
-        """What these changed, with the new texts; those that changed no memory are left out."""
+        """Return what these changed, with the new texts; those that changed no memory are left out."""
         texts = self._texts(name for record in records for step in record.steps for name in (step.old, step.new))
         found = []
         for record in records:
@@ -237,7 +237,7 @@ class GitHistory:
             yield mode, name, os.fsdecode(path)
 
     def erasures(self) -> list[tuple[Erasure, Sequence[str]]]:
-        """What was erased, oldest first, with the commits of the history that each erasure replaced."""
+        """Return what was erased, oldest first, with the commits of the history that each erasure replaced."""
         found: list[tuple[Erasure, Sequence[str]]] = []
         said = self.log("--no-walk", self.root)[0].said.get("erasures") if self._known else ()
         with suppress(KeyError, TypeError, ValueError):
@@ -282,7 +282,7 @@ class GitHistory:
 
 
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
-    """What memsheaf wrote into a message; nothing when it was made for another place in the history."""
+    """Return what memsheaf wrote into a message; nothing when it was made for another place in the history."""
     line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
     said: Any = None
     with suppress(ValueError, RecursionError):

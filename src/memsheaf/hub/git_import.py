@@ -95,7 +95,7 @@ class _Import:
         self.last = head
 
     def is_at(self, path: str, version: Version) -> bool:
-        """Whether a path is at a version, and no folder of it is a file."""
+        """Return True if a path is at a version, and no folder of it is a file."""
         if path in self._made or not self._head:
             return version == self._made.get(path, ABSENT)
         folders = [path[:end] for end, letter in enumerate(path) if letter == "/"]

@@ -96,8 +96,8 @@ class GitProgram:
             shutil.rmtree(self.folder)
 
     def local(self, *words: str, given: bytes = b"") -> bytes:
-        """What git prints about our own copy. Raises LocalGitFailed."""
-        with self._started(words, stdin=PIPE if given else DEVNULL) as process:
+        """Return what git prints about our own copy. Raises LocalGitFailed."""
+        with self._start(words, stdin=PIPE if given else DEVNULL) as process:
             answer, said = process.communicate(given or None)
         if process.returncode:
             raise LocalGitFailed(self._told(said, f"git {words[0]} ended with {process.returncode}"))
@@ -106,7 +106,7 @@ class GitProgram:
     @contextmanager
     def talk(self, *words: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         """Git at work: what it reads and what it writes. Raises LocalGitFailed."""
-        with TemporaryFile() as said, self._started(words, stdin=PIPE, stderr=said) as process:
+        with TemporaryFile() as said, self._start(words, stdin=PIPE, stderr=said) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
@@ -125,7 +125,7 @@ class GitProgram:
         with TemporaryFile() as wanted:
             wanted.write("".join(f"{name}\n" for name in names).encode())
             wanted.seek(0)
-            with self._started(("cat-file", "--batch", "--buffer"), stdin=wanted) as process:
+            with self._start(("cat-file", "--batch", "--buffer"), stdin=wanted) as process:
                 assert process.stdout is not None
                 for name in names:
                     words = process.stdout.readline().split()
@@ -148,7 +148,7 @@ class GitProgram:
         seen, silent = 0, HubUnreachable(f"{self._shown} does not answer")
         if not time_left(self._timeout):
             raise silent
-        with self._started(words) as process:
+        with self._start(words) as process:
             while True:
                 try:
                     answer, said = process.communicate(timeout=time_left(self._timeout))
@@ -188,7 +188,7 @@ class GitProgram:
         return HubUnreachable(f"{self._shown}: {why}")
 
     @contextmanager
-    def _started(
+    def _start(
         self, words: Sequence[str], *, stdin: int | IO[bytes] = DEVNULL, stderr: int | IO[bytes] = PIPE
     ) -> Iterator[Popen[bytes]]:
         try:

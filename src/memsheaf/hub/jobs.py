@@ -255,7 +255,7 @@ class _HubQueue(ReviewQueue):
 
 
 class _TeamLedger(Ledger):
-    """What all workers spend on one team, counted in the database."""
+    """The spending of all workers on one team, counted in the database."""
 
     def __init__(self, service: HubService, team: str) -> None:
         self._service = service

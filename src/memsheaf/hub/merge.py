@@ -102,7 +102,7 @@ class Merge:
         return self.waiting()
 
     def _why_held(self, path: str, base: bytes | None, held: Mapping[str, str], listed: Collection[str]) -> str:
-        present, why = self._present(path), held.get(path, "")
+        present, why = self._read_here(path), held.get(path, "")
         if present is None and path in listed:
             return LOST
         return find_secret(present, base) or why * why.startswith(NOT_TAKEN)
@@ -138,7 +138,7 @@ class Merge:
             path for path, version in versions_made(waiting) if path in theirs and theirs[path].after == version
         }
         changed = arrived | {
-            path for path, base in first_steps(waiting).items() if version_of(self._present(path)) != base.before
+            path for path, base in first_steps(waiting).items() if version_of(self._read_here(path)) != base.before
         }  # not what was changed and undone
         to_come: dict[str, list[Version]] = {}
         for one in pulled.commits:
@@ -177,7 +177,7 @@ class Merge:
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
-        ours: dict[str, bytes | None] = {path: data for path in here if (data := self._present(path)) is not None}
+        ours: dict[str, bytes | None] = {path: data for path in here if (data := self._read_here(path)) is not None}
         if self._ledger and not transaction.past.rows(
             "SELECT 1 FROM commits WHERE author GLOB ? LIMIT 1", f"{OTHERS}*"
         ):  # nobody else wrote
@@ -237,7 +237,7 @@ class Merge:
         before, held, listed = self.state.held, dict[str, str](), lost.read(self._transaction.history)
         groups: dict[tuple[str, str, str], list[Revision]] = {}
         for path, (version, text) in hub.items():
-            mine = self._present(path)
+            mine = self._read_here(path)
             if version_of(mine) != version:
                 if reason := self._why_held(path, text, before, listed):
                     held[path] = reason
@@ -289,7 +289,7 @@ class Merge:
             Busy: it is edited again and again in this very moment.
         """
         for _ in range(MOMENTS):
-            mine = self._present(path)
+            mine = self._read_here(path)
             if version_of(mine) == step.after or (step.after == ABSENT and not other):
                 return ""
             steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
@@ -315,7 +315,7 @@ class Merge:
         for step in steps:
             if self._is_in_the_way(step.path):
                 continue
-            if version_of(old := self._present(step.path)) != step.after:
+            if version_of(old := self._read_here(step.path)) != step.after:
                 made.append(Revision(step.path, version_of(old), step.after, old, step.new))
         if not made:
             return
@@ -333,18 +333,18 @@ class Merge:
     def _place_apart(self, commit: Commit, steps: Sequence[Revision]) -> None:
         """Apply again after a concurrent edit: of that file both texts are kept, the others are written."""
         for step in steps:
-            if version_of(self._present(step.path)) == step.before:
+            if version_of(self._read_here(step.path)) == step.before:
                 with suppress(Changed):
                     self._transaction.carry_out(commit._replace(revisions=(step,)))
-        met = {step.path: step for step in steps if version_of(self._present(step.path)) != step.after}
+        met = {step.path: step for step in steps if version_of(self._read_here(step.path)) != step.after}
         self.rebase(self.waiting(), met)
 
     def _has_replaced(self, theirs: Revision, at: str) -> bool:
-        """Whether our history replaced this text of the hub after it was pushed."""
+        """Return True if our history replaced this text of the hub after it was pushed."""
         sql = "SELECT 1 FROM changes JOIN commits USING (n) WHERE path = ? AND before = ? AND at > ?"
         return bool(self._transaction.past.rows(sql, theirs.path, theirs.after, at))
 
-    def _present(self, path: str) -> bytes | None:
+    def _read_here(self, path: str) -> bytes | None:
         """The text at a path, None when there is none; of a file that cannot be read the pending text."""
         with suppress(MemsheafError):
             return self._transaction.present(path)
@@ -356,7 +356,7 @@ class Merge:
         return "cannot be read"
 
     def _is_in_the_way(self, path: str) -> bool:
-        """Whether a link, a folder or a file that is too large stands at a path, which is noted."""
+        """Return True if a link, a folder or a file that is too large stands at a path, which is noted."""
         try:
             self._transaction.present(path)
         except MemsheafError as error:
@@ -371,7 +371,7 @@ class Merge:
         names = set(map(fold, self._transaction.past.heads(None)))
         for number in count(2):
             name = with_suffix(path, f"-{number}")
-            found = self._present(name)
+            found = self._read_here(name)
             if found == text or (found is None and fold(name) not in names):
                 return check_stored(name), found is None
         raise AssertionError("counting does not end")

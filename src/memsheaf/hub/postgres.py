@@ -92,7 +92,7 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
 
 
 class Hello(NamedTuple):
-    """What the hub says to a new connection."""
+    """The hub's first words to a new connection."""
 
     version: int
     member: str
@@ -268,7 +268,7 @@ class PostgresHub:
         return {path for (path,) in self._ask(query, self._settings.namespace, self.me)}
 
     def proposals(self) -> list[tuple[str, Any, str]]:
-        """What waits for a person's review: id, proposal and the member it was made for, the oldest first."""
+        """Return what waits for a person's review: id, proposal and the member it was made for, the oldest first."""
         query = (
             "SELECT id, proposal, split_part(login, '.', 2) FROM memsheaf.proposals "
             "WHERE namespace = $1 AND outcome = '' ORDER BY at, id"

@@ -40,7 +40,7 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {JOBS} TO memsheaf_service;
 
 
 class Invitation(NamedTuple):
-    """What a member needs to join: one address, with their login and password in it."""
+    """All that a member needs to join: one address, with their login and password in it."""
 
     team: str
     member: str
@@ -58,7 +58,7 @@ def migrations(after: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def job_migrations(last: str | None) -> list[tuple[str, str]]:
-    """What brings Procrastinate's tables from its migration `last`, or from nothing, to the version installed here:
+    """Return the SQL that brings Procrastinate's tables from its migration `last`, or from nothing, to this version:
     names and SQL."""
     from procrastinate.schema import SchemaManager
 

@@ -168,7 +168,7 @@ class Replica(FolderStore):
         return state
 
     def _is_down(self, state: ReplicaState) -> bool:
-        """Whether the hub failed a moment ago: whoever waits for a change is not made to wait again."""
+        """Return True if the hub failed a moment ago: whoever waits for a change is not made to wait again."""
         return state.down_at > 0 and 0 <= self._clock() - state.down_at < RETRY_AFTER
 
     def _announce(self, transaction: Transaction, commit: Commit) -> None:
@@ -198,7 +198,7 @@ class Replica(FolderStore):
     # syncing
 
     def state(self) -> ReplicaState:
-        """What is remembered of the hub."""
+        """Return what is remembered of the hub."""
         return self._ask_folder(read_state, ReplicaState())
 
     @property
@@ -326,7 +326,7 @@ class Replica(FolderStore):
         return self._ask_folder(read_ahead, {})
 
     def _can_place(self, path: str) -> bool:
-        """Whether what stood in the way of a memory is gone."""
+        """Return True if what stood in the way of a memory is gone."""
         with suppress(MemsheafError), self.transaction() as transaction:
             transaction.present(path)
             return True

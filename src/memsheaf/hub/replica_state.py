@@ -60,7 +60,7 @@ class ReplicaState(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What a sync did: commits that came, changes that went, what waits, was kept twice, and was erased by others.
+    """The result of a sync: commits that came, changes that went, what waits, is kept twice, or was erased by others.
 
     `refused` says why the hub does not take what waits, "" when it does; `lacks_permission` that another role
     could write; `is_copy` that the folder was copied from another machine since the last sync.
@@ -96,7 +96,7 @@ def note_pending(history: Folder, commit: Commit) -> None:
 
 
 def has_pending(root: str) -> bool:
-    """Whether a folder has changes that were not pushed. Raises StoreFailed, OSError."""
+    """Return True if a folder has changes that were not pushed. Raises StoreFailed, OSError."""
     with Folder.open(root) as folder, folder.folder(HISTORY) as history:
         return bool(read_state(history).pending)
 
@@ -142,7 +142,7 @@ def write_ahead(history: Folder, ahead: Mapping[str, list[str]]) -> None:
 
 
 def has_another_hub(history: Folder, settings: HubSettings) -> bool:
-    """Whether the hub or the password in the file differs from these settings."""
+    """Return True if the hub or the password in the file differs from these settings."""
     now = _load(history, SETTINGS)
     return now is not None and (now.get("url"), now.get("namespace")) != (settings.url, settings.namespace)
 
@@ -178,12 +178,12 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
     except (FileNotFoundError, PathRefused):
         return None
     except (ValueError, RecursionError):
-        raise _damaged(history, name) from None
+        raise _make_damage_error(history, name) from None
     if not isinstance(found, dict):
-        raise _damaged(history, name)
+        raise _make_damage_error(history, name)
     return found
 
 
-def _damaged(history: Folder, name: str) -> StoreFailed:
+def _make_damage_error(history: Folder, name: str) -> StoreFailed:
     error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
     return hinted(error, "`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")

@@ -93,7 +93,7 @@ class HubService:
             yield connection
 
     def find_failure(self, seconds: int = 2) -> HubUnreachable | None:
-        """Why no connection can be made, which a pool does not say; None when one can."""
+        """Return why no connection can be made, which a pool does not say; None when one can."""
         try:
             psycopg.connect(self.url, **{**self.options, "connect_timeout": seconds}).close()
         except psycopg.Error as error:

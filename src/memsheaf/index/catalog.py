@@ -205,7 +205,7 @@ def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, si
 
 
 class Owners(NamedTuple):
-    """What this machine wrote, what others did, and what is unconfirmed: the best of the first two, and how many."""
+    """The memories of this machine, of others, and unconfirmed ones: the best of the first two, and how many."""
 
     lines: Sequence[Line]
     theirs: Sequence[str]

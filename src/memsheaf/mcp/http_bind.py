@@ -35,7 +35,7 @@ Or serve HTTPS with --tls-cert FILE and --tls-key FILE."""
 
 
 class Endpoint(NamedTuple):
-    """Where to listen, and under which names clients reach it. `proxied`: another program before it adds TLS."""
+    """An address to listen at, and its names for clients. `proxied`: another program before it adds TLS."""
 
     host: str = "127.0.0.1"
     port: int = 8377
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
 
     @property
     def address(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-        """What the host resolves to. Raises Refused."""
+        """Return what the host resolves to. Raises Refused."""
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (OSError, UnicodeError):
@@ -103,7 +103,7 @@ class Endpoint(NamedTuple):
             ) from None
 
     def hosts(self, port: int) -> list[str]:
-        """What a request may name as its host, once the port is known; the first is the best known."""
+        """Return what a request may name as its host, once the port is known; the first is the best known."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         own = [] if self.ip.is_unspecified else [shown]
         own += ["127.0.0.1", "localhost", "[::1]"] if self.ip.is_loopback else []
@@ -168,7 +168,7 @@ class Listener(socket.socket):
 
 
 def _most_connections() -> int:
-    """How many connections leave enough file descriptors for memories."""
+    """Return how many connections leave enough file descriptors for memories."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -178,7 +178,7 @@ def _most_connections() -> int:
 
 
 class Token(NamedTuple):
-    """What a client must show, the file it is kept in ("" for the environment's), and whether it is shown now."""
+    """A client's secret, the file it is kept in ("" for the environment's), and whether it is shown now."""
 
     text: str
     file: str = ""

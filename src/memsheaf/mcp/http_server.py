@@ -78,14 +78,14 @@ class HttpServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._take_signal) for number in _SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _signalled(self, number: int, frame: object) -> None:
+    def _take_signal(self, number: int, frame: object) -> None:
         for one in _SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         self.signal = number

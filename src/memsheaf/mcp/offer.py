@@ -34,7 +34,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class Offer:
-    """What one client is offered. Clients that cannot be told apart share one that does not `remember`.
+    """The tools and resources for one client. Clients that cannot be told apart share one that does not `remember`.
 
     With `tree`, the folder of the work, what is read comes with the verdict on its citations.
     """
@@ -115,16 +115,16 @@ class Offer:
             if required and not arguments.get(argument, "").strip():
                 raise Refused(f"the prompt {name!r} needs {argument!r}")
         if name == "recall":
-            return self._recalled(arguments["query"])
+            return self._fill_recall_prompt(arguments["query"])
         if name == "remember":
             kind = arguments.get("type", "").strip()
             fact = for_prompt(arguments["fact"]) + (f"\n\n(as type {one_line(kind, 20)})" if kind else "")
             return read_prompt("ask-remember").replace("{fact}", fact)
         if name == "audit":
-            return self._audited()
+            return self._fill_audit_prompt()
         return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
 
-    def _recalled(self, query: str) -> str:
+    def _fill_recall_prompt(self, query: str) -> str:
         found = self.memory.recall(query, tree=self._tree)
         before, _, after = read_prompt("ask-recall").partition("{recalled}")
         recalled = found.text or f"({self._near(query)})"
@@ -140,7 +140,7 @@ class Offer:
         )
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
-    def _audited(self) -> str:
+    def _fill_audit_prompt(self) -> str:
         from memsheaf.work.checks import audit
 
         lines, files = [], 0

@@ -139,7 +139,7 @@ class StdioServer:
             if request is None:
                 self._work.task_done()  # nobody waits for it
                 if not self._closing.is_set():
-                    with _contained():
+                    with _contain_errors():
                         self._ready()
                 continue
             if not self._is_deaf:
@@ -185,7 +185,7 @@ class StdioServer:
         """Tell the client that memories came or went; without a `look`, through us."""
         if self._offer is None:
             return
-        with self._looking, _contained():
+        with self._looking, _contain_errors():
             is_new, self._seen = self._offer.has_new_list(self._seen, look=look)
             if not is_new:
                 return
@@ -206,7 +206,7 @@ class StdioServer:
 
 
 @contextmanager
-def _contained() -> Iterator[None]:
+def _contain_errors() -> Iterator[None]:
     """Let nothing that goes wrong beside the answers end the thread: the next call says what is wrong."""
     try:
         yield

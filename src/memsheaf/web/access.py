@@ -86,14 +86,14 @@ class WebAccess:
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        answer = self._answered(scope)
+        answer = self._refuse_request(scope)
         if answer is None and scope.get("client"):
             self._know(tuple(scope["client"][:2]))
         if answer is None and scope["method"] == "POST":
             answer = await self._read_form(scope, receive)
         return await (answer or self._app)(scope, receive, sent)
 
-    def _answered(self, scope: Scope) -> Response | None:
+    def _refuse_request(self, scope: Scope) -> Response | None:
         """The answer to a request that may not come in; None for one that may."""
         method, given = scope["method"], header_values(scope, "host")
         if len(given) != 1 or given[0].lower() not in self._hosts:
@@ -131,12 +131,12 @@ class WebAccess:
         return answer
 
     def _is_ours(self, scope: Scope) -> bool:
-        """Whether a person or this page made the request. Our forms always send their origin."""
+        """Return True if a person or this page made the request. Our forms always send their origin."""
         says_where = scope["method"] != "POST" or len(header_values(scope, "origin")) == 1
         return says_where and is_same_site(scope, self._hosts)
 
     def _has_cookie(self, scope: Scope) -> bool:
-        """Whether one of the cookies is ours; those of other programs on this machine may be anything."""
+        """Return True if one of the cookies is ours; those of other programs on this machine may be anything."""
         wanted = f"{_cookie_name(scope)}={self._session}".encode()
         given = (
             one.strip().encode("utf-8", "replace")

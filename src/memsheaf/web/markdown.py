@@ -64,7 +64,7 @@ def _as_link(image: Token, link: Link) -> None:
 
 
 def _address(href: str, link: Link) -> str:
-    """Where a link may lead: to the web, or to another memory."""
+    """Return where a link may lead: to the web, or to another memory."""
     if href.lower().startswith(_WEB):
         return href
     path, _, _ = unquote(href).partition("#")

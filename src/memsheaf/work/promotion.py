@@ -83,7 +83,7 @@ class PromotionItem(NamedTuple):
 
 
 class PromotionChoice(NamedTuple):
-    """What the caller decided where the checklist asks.
+    """The caller's decisions where the checklist asks.
 
     `supersedes` names the memory that gives way; `anyway` is the rationale for keeping it all the same; `confirmed`
     says that a person wants the team to have it.

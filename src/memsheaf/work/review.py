@@ -36,7 +36,7 @@ class WaitingItem(NamedTuple):
 
 
 class ReviewCard(NamedTuple):
-    """What waits, with everything that a decision needs.
+    """A change that waits, with everything that a decision needs.
 
     `content` is the text that it would have, `before` the one it has now or that of the memory it `replaces`. `quote`
     are the words it was learned from, in that `conversation`. `problems` say what an approval would do wrong.

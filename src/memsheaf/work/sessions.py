@@ -53,7 +53,7 @@ PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")  # sections th
 
 
 class SessionState(NamedTuple):
-    """How a session stands. `started` and `changed` are times in UTC, `tokens` is the size of its notes."""
+    """The state of a session. `started` and `changed` are times in UTC, `tokens` is the size of its notes."""
 
     id: str
     title: str
@@ -119,7 +119,7 @@ class SessionNotes:
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
-            raise _refused("there is nothing to note", "Say it in one line.")
+            raise _refusal("there is nothing to note", "Say it in one line.")
         text = add_dates(text, self.sheaf.today, piece=True)
         title = ""
 
@@ -255,7 +255,7 @@ def read_template(settings: Settings, *, long: bool = False) -> str:
             return check_template(file.read(MAX_TOTAL_TOKENS * BYTES_PER_TOKEN + 1).decode("utf-8-sig"))
     except (OSError, ValueError, TextRefused) as error:
         why = f"{place!r} is no template: {error}"
-        raise _refused(why, "A template is Markdown with headings below the first level, such as '## Log'.") from None
+        raise _refusal(why, "A template is Markdown with headings below the first level, such as '## Log'.") from None
 
 
 def check_template(text: str) -> str:
@@ -284,7 +284,7 @@ def _choose_title(body: str, name: str) -> str:
     why = "several sections could be" if fitting else "there is no section"
     names = ", ".join(titles.values()) or "none"
     hint = "Name one of them. A heading that was removed can be put back with `memsheaf edit`."
-    raise _refused(f"{why} {name!r}; there are: {names}", hint)
+    raise _refusal(f"{why} {name!r}; there are: {names}", hint)
 
 
 def _replace_notes(body: str, title: str, text: str) -> str:
@@ -302,7 +302,7 @@ def _refuse_changed_headings(body: str, changed: str) -> None:
     before, after = ([part.title for part in sections(f"{text}\n# end")] for text in (body, changed))
     if before != after:
         why = "headings stay as they are, and this text would change them"
-        raise _refused(why, "Close a code fence that it opens, and indent lines that begin with '#'.")
+        raise _refusal(why, "Close a code fence that it opens, and indent lines that begin with '#'.")
 
 
 def _refuse_overfull(body: str, changed: str, title: str) -> None:
@@ -314,7 +314,7 @@ def _refuse_overfull(body: str, changed: str, title: str) -> None:
         title = max(sections(changed), key=lambda part: count_tokens(part.text)).title
     else:
         return
-    raise _refused(why, f"Make room: `--section {title!r} --replace` with what still matters of it.")
+    raise _refusal(why, f"Make room: `--section {title!r} --replace` with what still matters of it.")
 
 
 def _count_below(body: str, title: str) -> int:
@@ -322,5 +322,5 @@ def _count_below(body: str, title: str) -> int:
     return count_tokens(section.text) if section else 0
 
 
-def _refused(why: str, hint: str) -> TextRefused:
+def _refusal(why: str, hint: str) -> TextRefused:
     return hinted(TextRefused(why), hint)

@@ -174,7 +174,7 @@ class Task:
         The first time it needs a description. Returns the item as it is now.
         """
         if not re.fullmatch(_ID_PATTERN, id):
-            raise _refused(f"the id {id[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
+            raise _refusal(f"the id {id[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
         id = clean_field("id", id)
         if description:
             description = clean_field("description", " ".join(self._prepare("", description).split()))
@@ -190,7 +190,7 @@ class Task:
             elif description:
                 item = item._replace(first=iteration)
             else:
-                raise _refused(f"{id!r} is new: it needs a description")
+                raise _refusal(f"{id!r} is new: it needs a description")
             item = item._replace(last=max(item.first, iteration))
             return {VERIFIED_FILE: _with_item(table, item)}
 
@@ -217,7 +217,7 @@ class Task:
         """Save something that the task is to bring, in the place of what has this name, and return its path."""
         path = check_path(f"{DELIVERABLE_FOLDER}{name.strip().removesuffix('.md')}.md")
         if not text.strip():
-            raise _refused("the deliverable is empty")
+            raise _refusal("the deliverable is empty")
 
         def plan(look: Look, task: str) -> Mapping[str, str]:
             look(path)
@@ -263,7 +263,7 @@ class Task:
         Raises TextRefused when it is empty and has a label.
         """
         if label and not text.strip():
-            raise _refused(f"the {label} is empty")
+            raise _refusal(f"the {label} is empty")
         return lower_headings(add_dates(text, self.sheaf.today))
 
     def _text(self, path: str) -> str:
@@ -449,7 +449,7 @@ def _with_item(table: str, item: VerifiedItem) -> str:
     return changed if count else f"{table.rstrip()}\n{row}\n"
 
 
-def _refused(why: str) -> TextRefused:
+def _refusal(why: str) -> TextRefused:
     return hinted(TextRefused(why), "`memsheaf help task` has examples.")
 
 
