@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from threading import Lock
 
@@ -28,7 +28,6 @@ TOKENIZER_FILE = "tokenizer.json"
 VERSION = "1"  # change it with the weights, or with how texts are prepared
 MAX_TOKENS = 256
 MAX_TEXT_CHARS = 8_000  # to look for tokens in; far more than MAX_TOKENS need
-MAX_BATCH_TOKENS = 2_048  # more at a time is no faster, and takes more memory
 MAX_THREADS = 4
 ERRORS_ONLY = 3
 COSINE_WEIGHT = 10.88  # set with needs.npy, by training/calibrate.py
@@ -56,21 +55,21 @@ class Network:
         tokenizer = self._load()[1]
         return tokenizer.encode(_clean(text), None if other is None else _clean(other))
 
-    def run(self, encodings: Sequence[Encoding], width: int) -> Floats:
-        """Return one row of numbers for each tokenized text, in their order. Raises ModelFailed."""
+    def run(self, encoding: Encoding) -> Floats:
+        """Return the numbers of a tokenized text. Raises ModelFailed.
+
+        One text at a time: a batch is no faster, and its texts would blur each other, since they share the scale of
+        their 8-bit numbers.
+        """
         session = self._load()[0]
-        rows = numpy.zeros((len(encodings), width), float32)
-        for places in _batches([len(encoding.ids) for encoding in encodings]):
-            longest = max(len(encodings[place].ids) for place in places)
-            ids, types, mask = numpy.zeros((3, len(places), longest), numpy.int64)
-            for row, place in enumerate(places):
-                length = len(encodings[place].ids)
-                ids[row, :length] = encodings[place].ids
-                types[row, :length] = encodings[place].type_ids
-                mask[row, :length] = 1
-            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-            rows[list(places)] = session.run(None, feed)[0]
-        return rows
+        inputs = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
+        }
+        (rows,) = session.run(None, {name: numpy.array([values], numpy.int64) for name, values in inputs.items()})
+        numbers: Floats = rows[0]
+        return numbers
 
     def _load(self) -> tuple[InferenceSession, Tokenizer]:
         with self._lock:
@@ -104,7 +103,9 @@ class BuiltInEncoder:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return one row of length 1 for each text. Raises ModelFailed."""
-        rows = self._network.run([self._network.tokenize(text) for text in texts], self.dimensions)
+        rows = numpy.empty((len(texts), self.dimensions), float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[:] = self._network.run(self._network.tokenize(text))
         result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
         return result
 
@@ -131,22 +132,6 @@ def _load_tokenizer(folder: str) -> Tokenizer:
     tokenizer = Tokenizer.from_file(os.path.join(folder, TOKENIZER_FILE))
     tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield which texts go together: texts of about one length, so that little is padded.
-
-    >>> list(_batches([1200, 2, 1100, 2]))
-    [[1, 3], [2], [0]]
-    """
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[place] > MAX_BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
 
 
 def _clean(text: str) -> str:

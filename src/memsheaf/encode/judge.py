@@ -21,8 +21,7 @@ MAX_CHARS = 600  # of a sentence, or of an older text
 MIN_PERSONAL = 0.5  # from which a sentence is about the person
 USER_WEIGHT = 3.0  # "I prefer pnpm" may be of the type `user` or `feedback`, and is more useful as the first
 MIN_PERSONAL_PROJECT = 0.6  # of a sentence of the type `project`, which is the project's in doubt
-_OUTPUTS = 13  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
-_TASK_ENDS = (5, 7, 10)
+_TASK_ENDS = (5, 7, 10)  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
 _FIRST_PERSON = r"(?i)\b(?:I|me|my|mine|ich|mich|mir|mein\w*|je|moi|mon|ma|mes|yo|mi|mis)\b|我|私|僕"
 
 
@@ -125,7 +124,7 @@ def _ask(before: str, text: str) -> list[float]:
     import numpy
 
     try:
-        scores = encoder.judge.run([encoder.judge.tokenize(before, text)], _OUTPUTS)[0]
+        scores = encoder.judge.run(encoder.judge.tokenize(before, text))
     except ModelFailed:
         return []
     likely: list[float] = []
