@@ -7,6 +7,7 @@ tells of one thing to come ("the audit starts", "we will ship"). The words are i
 Weekdays are read so:
 
 - *by Friday*, *this Friday*: the next one, today included
+- *on Friday*: the same where the sentence says that it is meant once ("we will ship", "I am away"), else every Friday
 - *next Friday*: that of the next week; weeks begin on Monday
 - *last Friday*: the latest before today
 - French *vendredi prochain*, Spanish *el próximo viernes*, German *kommenden Freitag*: the next one after today
@@ -81,6 +82,10 @@ _EVENT_WORDS = (
     r"|mov(?:e|es|ing)|leav\w+|back|away|migrat\w+|audit|exam|wedding|holiday|vacation|trip|wird|werden|beginnt|endet|abgabe"
     r"|livraison|commence|sera|allons|vais|sort|empieza|será|vamos|entrega|lanza\w*|sale)\b|’ll\b"
     r"|发布|發布|上线|截止|开始|開始|会议|搬|リリース|締切|締め切り|公開|始ま|移行|予定|会議"
+)
+_ONCE_WORDS = (
+    r"\b(?:will|won['’]t|going to|away|back|out of office|exam|wedding|holiday|vacation|trip|weg|zurück|urlaub|hochzeit"
+    r"|prüfung|será|vamos a)\b|['’]ll\b"
 )
 _SPAN_WORDS = (
     r"\b(?:\w+ed|was|were|had|did|went|met|took|built|wrote|done|token\w*|retention|ttl|cach\w+|certificat\w+|cookie\w*"
@@ -184,12 +189,12 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
 
 
 def _tells_of_event(sentence: str, *, is_counted: bool) -> bool:
-    """Return True if a sentence tells of one thing to come, rather than of a span, a term or things of a kind."""
+    """Return True if a sentence tells of one thing to come, rather than of a habit, a span or things of a kind."""
     if is_counted and re.search(_TERM_WORDS, sentence):
         return False
     if re.match(_GENERIC_START, sentence) or re.search(_SPAN_WORDS, sentence):
         return False
-    return bool(re.search(_EVENT_WORDS, sentence))
+    return bool(re.search(_EVENT_WORDS if is_counted else _ONCE_WORDS, sentence))
 
 
 def _is_title(before: str, words: str, behind: str) -> bool:
