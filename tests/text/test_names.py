@@ -47,7 +47,7 @@ NAMED = [
     (
         "just so you know, Priya owns the billing service until Marcus is back from parental leave in February",
         "Priya owns the billing service until Marcus is back from…",
-        "priya-owns-billing-service",
+        "priya-owns-billing-service-until",
     ),
     (
         "We use 4 spaces in Python and 2 in TypeScript, because the QA people need a consistent diff view",
@@ -72,7 +72,7 @@ NAMED = [
     (
         "Run `pnpm test --filter web` before pushing, not the whole suite",
         "Run `pnpm test --filter web` before pushing, not the whole…",
-        "run-pnpm-test-filter-web",
+        "run-pnpm-test-filter-web-before",
     ),
     (
         "never run `make deploy` from a laptop, it has to go through the pipeline",
@@ -102,6 +102,14 @@ NAMED = [
         "rechnungen-bis-5-monats-raus",
     ),
     ("Ich mag Tabs nicht", "=", "tabs-nicht"),
+    ("Never run terraform apply without asking me", "=", "never-run-terraform-apply-without-asking"),
+    ("Nie terraform apply ausführen, ohne mich zu fragen", "=", "nie-terraform-apply-ausführen-ohne"),
+    ("Nunca ejecutes terraform apply sin preguntarme", "=", "nunca-ejecutes-terraform-apply-sin"),
+    (
+        "Only deploy to production after the staging tests have passed",
+        "Only deploy to production after the staging tests…",
+        "only-deploy-production-after",
+    ),
     (
         "Meine Tochter heißt Frieda, mein Sohn heißt Jonte, und der Hund heißt Müsli",
         "Meine Tochter heißt Frieda, mein Sohn heißt Jonte, und…",
@@ -147,7 +155,7 @@ NAMED = [
     (
         "Мы не деплоим в пятницу после обеда, если это не срочный фикс",
         "Мы не деплоим в пятницу после обеда, если это не срочный…",
-        "не-деплоим-пятницу",
+        "не-деплоим-пятницу-после",
     ),
     ("コミットメッセージは英語で書いてください", "=", "コミットメッセージは英語で書いてください"),
     ("金曜日にデプロイしないでください", "=", "金曜日にデプロイしないでください"),

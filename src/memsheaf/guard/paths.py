@@ -252,7 +252,8 @@ def _telling_slug(name: str) -> str:
     """Return the words of a name that tell it from others, in their order, as many as there is room for.
 
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
-    A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
+    A negation stays: "Don't use Redis" is `no-redis`. A condition that is cut off leaves its first word, or else "Never
+    deploy … without asking" would be `never-deploy`. All words of a title stay, and of a name without telling words.
     """
     plain_name = re.sub(_HOUR_END, "", re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name)))
     groups = common_words(plain_name).copy()
@@ -263,9 +264,15 @@ def _telling_slug(name: str) -> str:
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
     telling = [piece for piece, following in pairwise([*telling, ""]) if not f"{following}-".startswith(f"{piece}-")]
+    whole = telling.copy()
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, nor does "ask", and "unless I …" says the wrong thing.
         while len(telling) > 2 and (re.fullmatch(_NO_END, telling[-1]) or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
+    restricting = "nlc" if any(groups.get(piece) == "n" for piece in telling) else "lc"
+    lost = [piece for piece in whole[len(telling) :] if groups.get(piece, "w") in restricting]
+    marked = "-".join([*telling, *lost[:1]])
+    if slug(marked) == marked:
+        return marked
     return slug("-".join(telling) or name)
