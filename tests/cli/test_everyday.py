@@ -102,6 +102,12 @@ def test_several_facts_in_one_message_go_where_each_belongs(run: Run) -> None:
     assert facts == [("user", f"{first}."), ("project", second)]
 
 
+def test_a_question_behind_a_fact_is_not_saved_and_that_is_said(run: Run) -> None:
+    code, out, err = run("remember", "The API is written in Go. Can you fix the build?")
+    assert (code, "Can you" in out) == (0, False)
+    assert "Not saved, since it is a question: Can you fix the build?" in err
+
+
 def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> None:
     saved(run, "The API is written in Go by the platform team")
     code, out, err = run("remember", "the API is written in Go by the platform team!\nBackups are in S3.")

@@ -179,6 +179,10 @@ def test_a_sentence_is_named_as_a_careful_person_would(sentence: str, name: str,
         assert file_name("user", make_name(sentence), lambda path: False) == f"user_{slug}.md"
 
 
+def test_the_type_stands_once_in_the_name_of_a_file() -> None:
+    assert file_name("project", "In this project staging is wiped", lambda path: False) == "project_staging-wiped.md"
+
+
 RESTRICTED = [
     "We deploy on Fridays from the release branch, but never after 2pm and not in December because of a freeze",
     "Wir deployen jeden Freitag aus dem Release-Branch, es sei denn, der Kunde hat eine Demo angesetzt",

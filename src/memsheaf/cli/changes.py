@@ -36,7 +36,7 @@ from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import asks_to_forget
-from memsheaf.text.sentences import current_part, is_question
+from memsheaf.text.sentences import current_part, find_sentences, is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -98,6 +98,9 @@ def remember(call: Call) -> int:
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
     reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
     notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
+    sentences = (text[start:end] for start, end in find_sentences(text))
+    unsaid = [each for each in sentences if is_question(each) and all(each not in fact for fact in facts)]
+    notes += [Note(f"Not saved, since it is a question: {each}") for each in unsaid]
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)

@@ -169,7 +169,7 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
-    stem = f"{slug(kind, 20)}_{_telling_slug(name)}"
+    stem = f"{slug(kind, 20)}_{_telling_slug(name).removeprefix(f'{kind}-')}"
     path = f"{stem}.md"
     number = 1
     while taken(path):
@@ -252,8 +252,9 @@ def _telling_slug(name: str) -> str:
     """Return the words of a name that tell it from others, in their order, as many as there is room for.
 
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
-    A negation stays: "Don't use Redis" is `no-redis`. A condition that is cut off leaves its first word, or else "Never
-    deploy … without asking" would be `never-deploy`. All words of a title stay, and of a name without telling words.
+    A negation stays: "Don't use Redis" is `no-redis`. A condition that is cut off leaves its first word, or else
+    "Never deploy … without asking" would be `never-deploy`. All words of a title stay, and of a name without telling
+    words.
     """
     plain_name = re.sub(_HOUR_END, "", re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name)))
     groups = common_words(plain_name).copy()

@@ -13,10 +13,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import date
-from itertools import pairwise
 from typing import NamedTuple
 
-from memsheaf.encode.judge import MAX_CONTEXT_CHARS, Judgement, judge_sentence
+from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, Judgement, guess_scope, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
@@ -72,6 +71,10 @@ _NEGATION = (  # "no need to remember that" asks for nothing; "don't forget that
     r"|[不别没]|ない|なくて"
 )
 _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
+_SCOPE_JOINT = (  # where a clause may end and one with another scope begin
+    r";\s+|；|,\s+(?=(?:and|but|und|aber|et|mais|y|pero) (?:in|for|für|dans|pour|en|para)"
+    r" (?:this|all|every|any|dies\w*|alle\w*|jede\w*|ce|cette|tous|toutes|est[ea]|tod[ao]s)\b)"
+)
 
 
 class Sentence(NamedTuple):
@@ -173,36 +176,45 @@ def without_request(text: str) -> str:
 
 
 def split_facts(text: str) -> list[str]:
-    """Return the facts that a text states, each as it was typed: its passages, without a request in front.
+    """Return the facts that a text states, each as it was typed, without a request in front.
 
-    Nothing is lost between them: a sentence that is no fact of its own ("Mira knows why.") stays with the one before
-    it. A line is a fact of its own unless it is short. A text with numbered steps, code or a heading is one fact, and
-    so is a list of bare words.
+    A sentence that is no fact of its own ("Mira knows why.") stays with the one before it. A line is a fact of its
+    own unless it is short. A text with numbered steps, code or a heading is one fact, and so is a list of bare words.
+    A question behind a fact is left out, unless it is answered there.
 
-    >>> split_facts("Remember that I use pnpm. It is faster. In this project the staging db is wiped every Sunday.")
-    ['I use pnpm. It is faster.', 'In this project the staging db is wiped every Sunday.']
+    >>> split_facts("Remember that I use pnpm. It is faster. The staging db is wiped on Sundays. Can you fix it?")
+    ['I use pnpm. It is faster.', 'The staging db is wiped on Sundays.']
     """
-    if re.search(_ONE_FACT, text) or re.fullmatch(LIST_OF_WORDS, text):
-        return [without_request(text)]
-    masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
-    starts = [0]
-    for (_, last), (start, end) in pairwise(find_sentences(masked)):
-        mark = bullet_length(masked[start:end])
-        is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
-        sentence = text[start:end]
-        has_words = not sentence.isascii() or len(sentence.split()) >= MIN_WORDS_ALONE
-        is_fact = (
-            (has_words or re.match(_OF_USER, sentence))
-            and (  # "Don't upgrade!" behind another sentence is none
-                "\n" in masked[last:start] or judge_sentence(sentence).worth >= MIN_WORTH_ALONE
-            )
-        )
-        if (mark or is_fact) and not is_wrapped and not leans_back(masked[start + mark : end]):
-            starts.append(start)
-    if len(starts) == 1:
-        return [without_request(text)]
-    facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return [without_request(fact[bullet_length(fact) :]) for fact in facts]
+    own = OwnWords(text, spoken(text).replace(SHOWN, "x"), len(text), len(text))  # a line of code is one, too
+    sentences = _read_sentences(own)
+    if re.search(_ONE_FACT, text) or re.fullmatch(LIST_OF_WORDS, text) or len(sentences) < 2:
+        return list(_split_scopes(without_request(text)))
+    facts: list[tuple[int, int]] = []
+    for sentence in sentences:
+        if facts and _asks(sentence):
+            continue
+        start = sentence.start
+        if facts and not _stands_alone(own, sentence, facts[-1][1]):
+            start = facts.pop()[0]
+        facts.append((start, sentence.end))
+    return [clause for start, end in facts for clause in _split_scopes(without_request(text[start:end]))]
+
+
+def _split_scopes(text: str) -> Iterator[str]:
+    """Yield the clauses of a fact where one speaks of "me" and the next is about the work; else all of it.
+
+    >>> list(_split_scopes("I prefer tabs; the shop uses spaces")), list(_split_scopes("We cache; never in tests"))
+    (['I prefer tabs', 'the shop uses spaces'], ['We cache; never in tests'])
+    """
+    start = 0
+    for joint in re.finditer(_SCOPE_JOINT, spoken(text)):
+        clauses = text[start : joint.start()], text[joint.end() :]
+        speak_of_me = [bool(re.search(FIRST_PERSON, clause)) for clause in clauses]
+        are_facts = not leans_back(clauses[1]) and all(map(_says_something, clauses))
+        if are_facts and len(set(speak_of_me)) == len(set(map(guess_scope, clauses))) == 2:
+            yield clauses[0]
+            start = joint.end()
+    yield text[start:]
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
@@ -264,7 +276,10 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
             continue
         content = as_typed(own.text[passage.start : passage.end].strip(), text)
         doubt = own.doubt(passage.end, asked=passage.asked)
-        yield draft_fact(content, today, kind)._replace(explicit=passage.asked, why=why, doubt=doubt)
+        clauses = list(_split_scopes(content))
+        for clause in clauses:
+            fact = draft_fact(clause, today, kind if len(clauses) == 1 else "")
+            yield fact._replace(explicit=passage.asked, why=why, doubt=doubt)
 
 
 def _find_passages(own: OwnWords, before: str) -> list[Passage]:
@@ -368,12 +383,36 @@ def _context(own: OwnWords, sentence: Sentence, before: str) -> str:
     return f"{before}\n{own.text[: sentence.start]}".strip()[-MAX_CONTEXT_CHARS:]
 
 
+def _stands_alone(own: OwnWords, sentence: Sentence, before: int) -> bool:
+    """Return True if a sentence is a fact apart from that which ends `before` it; "Don't upgrade!" is none."""
+    gap = own.spoken[before : sentence.start]
+    if leans_back(sentence.spoken) or _is_wrapped(own.spoken[:before], gap, sentence.text):
+        return False
+    return sentence.is_item or _says_something(sentence.text, min_worth=0 if "\n" in gap else MIN_WORTH_ALONE)
+
+
+def _says_something(text: str, *, min_worth: float = MIN_WORTH_ALONE) -> bool:
+    """Return True for what may be a fact of its own: it is not too short, and worth as much."""
+    is_short = text.isascii() and len(text.split()) < MIN_WORDS_ALONE
+    if is_short and not re.match(_OF_USER, text):
+        return False
+    return judge_sentence(text).worth >= min_worth
+
+
+def _asks(sentence: Sentence) -> bool:
+    """Return True for a question, other than "can you always …?", and for "remember that"."""
+    if is_question(sentence.spoken) and not re.match(_POLITE_ORDER, sentence.spoken):
+        return True
+    request = find_request(sentence.spoken)
+    return request is not None and request.points_back
+
+
 def _may_be_kept(passage: Passage) -> bool:
     """Return True if a passage that nobody asked to keep may be a lasting fact that makes sense by itself."""
     first = passage.sentences[0]
     if len(first.text.encode()) < MIN_FACT_BYTES or len(first.spoken) > MAX_SENTENCE_CHARS:
         return False
-    if any(is_question(each.spoken) and not re.match(_POLITE_ORDER, each.spoken) for each in passage.sentences):
+    if any(map(_asks, passage.sentences)):
         return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
     is_word = first.text.isascii() and " " not in first.text  # "Thanks!"

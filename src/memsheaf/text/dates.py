@@ -84,8 +84,8 @@ _EVENT_WORDS = (
     r"|发布|發布|上线|截止|开始|開始|会议|搬|リリース|締切|締め切り|公開|始ま|移行|予定|会議"
 )
 _ONCE_WORDS = (
-    r"\b(?:will|won['’]t|going to|away|back|out of office|exam|wedding|holiday|vacation|trip|weg|zurück|urlaub|hochzeit"
-    r"|prüfung|será|vamos a)\b|['’]ll\b"
+    r"\b(?:will|won['’]t|going to|away|back|out of office|exam|wedding|holiday|vacation|trip|weg|zurück|urlaub"
+    r"|hochzeit|prüfung|será|vamos a)\b|['’]ll\b"
 )
 _SPAN_WORDS = (
     r"\b(?:\w+ed|was|were|had|did|went|met|took|built|wrote|done|token\w*|retention|ttl|cach\w+|certificat\w+|cookie\w*"
