@@ -41,6 +41,7 @@ from memsheaf.limits import TimeUp, within
 from memsheaf.memory import Memory, parse
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.sections import searched_texts
+from memsheaf.text.sentences import is_made_from, split_parts
 
 T = TypeVar("T")
 
@@ -293,21 +294,28 @@ def passages(memory: Memory) -> list[str]:
     ([618, 804, 309], 'Ports\\nport is taken.')
     """
     name, description, body = searched_texts(memory)
-    name = name[:200]
+    parts = split_parts(body)
+    if len(parts) > 1:  # one vector for all would be near to none of them
+        name, description = ("" if is_made_from(body, line) else line for line in (name, description))
+    texts = [text for part in parts for text in _cut_part(name[:200], description[:500], part)]
+    return texts[:MAX_PASSAGES] if texts[0] else []
+
+
+def _cut_part(name: str, description: str, body: str) -> list[str]:
+    """Return the passages of one part of a memory's text. A line that the text below it repeats is left out."""
     first, rest = _cut(
         body[: 2 * FIRST_PASSAGE_CHARS + MAX_PASSAGES * NEXT_PASSAGE_CHARS].strip(), FIRST_PASSAGE_CHARS
     )
     lines = [first]
-    # a line that the text below it repeats is left out
-    if not _says(body, description[:500]):
-        lines.insert(0, description[:500])
+    if not _says(body, description):
+        lines.insert(0, description)
     if not _says(f"{description}\n{body}", name):
         lines.insert(0, name)
     texts = ["\n".join(lines).strip()]
     while rest and len(texts) < MAX_PASSAGES:
         piece, rest = _cut(rest, NEXT_PASSAGE_CHARS)
         texts.append(f"{name}\n{piece}".lstrip("\n"))
-    return texts if texts[0] else []
+    return texts
 
 
 def quantize(vectors: Floats) -> NDArray[Any]:

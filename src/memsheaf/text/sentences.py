@@ -202,9 +202,14 @@ def _shorten(text: str, limit: int) -> str:
     return " ".join(words).rstrip(" ,;:–—-，；、") + "…"
 
 
+def split_parts(body: str) -> list[str]:
+    """Return a text, and the older ones that are kept below it."""
+    return re.split(_EARLIER, body.strip())
+
+
 def current_part(body: str) -> str:
-    """Return a text without the older sentences that are kept below it."""
-    return re.split(_EARLIER, body.strip())[0]
+    """Return a text without the older ones that are kept below it."""
+    return split_parts(body)[0]
 
 
 def is_made_from(body: str, description: str) -> bool:
@@ -223,7 +228,7 @@ def _first_sentence(text: str) -> str:
 
     Behind it stand those that are kept below, or the oldest: "it's 9090 (before: The port is 80)".
     """
-    sentence, *earlier = re.split(_EARLIER, text.strip())
+    sentence, *earlier = split_parts(text)
     if re.fullmatch(LIST_OF_WORDS, sentence):
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
