@@ -180,7 +180,9 @@ def test_a_sentence_is_named_as_a_careful_person_would(sentence: str, name: str,
 
 
 def test_the_type_stands_once_in_the_name_of_a_file() -> None:
-    assert file_name("project", "In this project staging is wiped", lambda path: False) == "project_staging-wiped.md"
+    name = "In this project we never push on Fridays unless Mira agrees"
+    assert file_name("project", name, lambda path: False) == "project_never-push-fridays-unless-mira-agrees.md"
+    assert file_name("project", "project", lambda path: False) == "project_project.md"
 
 
 RESTRICTED = [

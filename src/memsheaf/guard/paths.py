@@ -169,7 +169,7 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
-    stem = f"{slug(kind, 20)}_{_telling_slug(name).removeprefix(f'{kind}-')}"
+    stem = f"{slug(kind, 20)}_{_telling_slug(kind, name)}"
     path = f"{stem}.md"
     number = 1
     while taken(path):
@@ -248,7 +248,7 @@ def _readable(name: str) -> str:
     return unicodedata.normalize("NFC", readable.rstrip("-"))
 
 
-def _telling_slug(name: str) -> str:
+def _telling_slug(kind: str, name: str) -> str:
     """Return the words of a name that tell it from others, in their order, as many as there is room for.
 
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
@@ -265,13 +265,15 @@ def _telling_slug(name: str) -> str:
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
     telling = [piece for piece, following in pairwise([*telling, ""]) if not f"{following}-".startswith(f"{piece}-")]
+    if telling[:1] == [kind]:
+        telling = telling[1:] or telling
     whole = telling.copy()
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, nor does "ask", and "unless I …" says the wrong thing.
         while len(telling) > 2 and (re.fullmatch(_NO_END, telling[-1]) or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
-    restricting = "nlc" if any(groups.get(piece) == "n" for piece in telling) else "lc"
+    restricting = "nlc" if "n" in map(groups.get, telling) else "lc"
     lost = [piece for piece in whole[len(telling) :] if groups.get(piece, "w") in restricting]
     marked = "-".join([*telling, *lost[:1]])
     if slug(marked) == marked:
