@@ -87,6 +87,7 @@ _ONCE_WORDS = (
     r"\b(?:will|won['’]t|going to|away|back|out of office|exam|wedding|holiday|vacation|trip|weg|zurück|urlaub"
     r"|hochzeit|prüfung|será|vamos a)\b|['’]ll\b"
 )
+_LONG_PERIOD = r"\b(?:weeks?|months?|wochen?|monat\w*|semaines?|mois|semanas?|mes(?:es)?)\b"  # "next week, on Friday"
 _SPAN_WORDS = (
     r"\b(?:\w+ed|was|were|had|did|went|met|took|built|wrote|done|token\w*|retention|ttl|cach\w+|certificat\w+|cookie\w*"
     r"|per|delet\w+|purg\w+|rotat\w+|after|within|if|when|than|like|such as|wurde|war|abläuft|été|fue|expir\w+"
@@ -178,7 +179,7 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     if behind.startswith(("'s", "’s")) and not re.match(_POSSESSIVE_EVENT, behind):
         return False
     sentence = re.split(_SENTENCE_END, before)[-1] + match[0] + re.split(_SENTENCE_END, behind)[0]
-    if re.search(_HABIT_WORDS, sentence):
+    if re.search(_HABIT_WORDS, sentence) or (rule.unit == "weekday from" and re.search(_LONG_PERIOD, sentence)):
         return False
     if rule.is_doubtful:
         is_after_event = rule.is_counted and re.compile(_EVENT_BEFORE).match(said, start)
