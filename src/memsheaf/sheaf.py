@@ -42,7 +42,6 @@ from memsheaf.errors import (
     Ref,
     ScopeRefused,
     fact_edit_error,
-    hinted,
 )
 from memsheaf.gates import (
     add_dates,
@@ -1153,7 +1152,7 @@ def find_memory(sheaf: Sheaf, given: str) -> Ref:
     if candidates:
         listed = "".join(f"\n  {sheaf.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
         why = f"{given!r} could be one of {len(candidates)} memories:{listed}"
-        raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+        raise NotFound(given, why, hint="Give the file, or more of the name.")
     if refused and "/" in given:
         raise refused
     raise NotFound(given, f"no memory at {given!r}")

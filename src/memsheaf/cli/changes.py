@@ -24,7 +24,6 @@ from memsheaf.errors import (
     Ref,
     SecretFound,
     TextRefused,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets, without_secrets
@@ -440,8 +439,10 @@ def _run_editor(environment: Mapping[str, str], draft: str) -> None:
         words = shlex.split(editor, posix=sys.platform != "win32")
         code = subprocess.run([*words, draft], env=dict(environment), check=False).returncode
     except (OSError, ValueError) as error:
-        failed = MemsheafError(f"the editor {editor!r} cannot be run: {error}")
-        raise hinted(failed, "Name another in $EDITOR, such as `export EDITOR=nano`.") from None
+        raise MemsheafError(
+            f"the editor {editor!r} cannot be run: {error}",
+            hint="Name another in $EDITOR, such as `export EDITOR=nano`.",
+        ) from None
     if code != 0:
         raise MemsheafError(f"the editor {editor!r} ended with status {code}")
 

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
+from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import STRICT, Allow
@@ -144,8 +144,10 @@ class DailyLog:
             line = text.count("\n", 0, secret.start) + 1
             raise SecretFound(secret.kind, f"line {line} of the note")
         if not text.strip() or len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
-            error = TextRefused(f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged")
-            raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
+            raise TextRefused(
+                f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged",
+                hint="Say it in a few sentences; what is longer belongs in a file that the note names.",
+            )
         path = self._add_entries([("note", text)], by=by)
         if self._learns:  # under an id of its own: the same may be noted twice
             self._inbox.append(Turn(f"{LOGS}/{path}", (Message("user", text, os.urandom(16).hex()),)))
