@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.guard.secrets import new_secrets
-from memsheaf.learn.inbox import Inbox
+from memsheaf.learn.inbox import Inbox, cut_message
 from memsheaf.memory import STRICT, Allow
 from memsheaf.open_scope import retry
 from memsheaf.recall.turns import Message, Turn
@@ -33,7 +33,7 @@ from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import ABSENT, Change, Commit, Document, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.text.neutralize import cut_bytes, for_terminal
+from memsheaf.text.neutralize import for_terminal
 from memsheaf.worktree import bring_journal
 
 LOGS = "logs"
@@ -203,7 +203,7 @@ class DailyLog:
         texts = []
         for message in turn.messages:
             is_user = message.role == "user"
-            texts.append(("user", message.text) if is_user else ("agent", _shorten(message.text)))
+            texts.append(("user", message.text) if is_user else ("agent", cut_message(message.text, MAX_AGENT_BYTES)))
         self._add_entries(texts, by=by)
 
     def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str) -> str:
@@ -321,10 +321,3 @@ def _render(time: str, source: str, text: str) -> str:
     plain = for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
     lines = re.sub(r"\n(?!\n|$)", "\n  ", re.sub(r"(?m)^\s+$", "", plain))
     return f"- {time} {source}: {lines}\n"
-
-
-def _shorten(text: str) -> str:
-    cut = cut_bytes(text, MAX_AGENT_BYTES)
-    if cut == text:
-        return text
-    return f"{cut.rstrip()} … (cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"

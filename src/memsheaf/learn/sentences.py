@@ -121,7 +121,9 @@ def find_stated_facts(
         said[message.role] = message.text
         if message.role != "user" or asks_not_to_store(message.text):
             continue
-        is_about_earlier = not asks_not_to_store(earlier) and _points_back(message.text)
+        request = find_asked(message.text.strip())  # perhaps the message is nothing but "remember that"
+        points_back = request and request.points_back and not message.text.rstrip().endswith((":", "："))
+        is_about_earlier = bool(points_back) and not asks_not_to_store(earlier)
         text = earlier if is_about_earlier else message.text
         for fact in _read_message(text, today, corrections, answered, asked=is_about_earlier):
             key = " ".join(words(fact.content))
@@ -246,12 +248,6 @@ def as_typed(piece: str, message: str) -> str:
     return typed[0] if typed else piece
 
 
-def _points_back(message: str) -> bool:
-    """Return True for a message that is nothing but "remember that"."""
-    request = find_asked(message.strip())
-    return request is not None and request.points_back and not message.rstrip().endswith((":", "："))
-
-
 def _read_message(text: str, today: date, corrections: bool, before: str, *, asked: bool) -> Iterator[Proposal]:
     """Yield the facts of a message; with `asked`, all that might be one is to be kept."""
     own = read_own_words(text)
@@ -276,9 +272,8 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
             continue
         content = as_typed(own.text[passage.start : passage.end].strip(), text)
         doubt = own.doubt(passage.end, asked=passage.asked)
-        clauses = list(_split_scopes(content))
-        for clause in clauses:
-            fact = draft_fact(clause, today, kind if len(clauses) == 1 else "")
+        for clause in _split_scopes(content):
+            fact = draft_fact(clause, today, kind if clause == content else "")
             yield fact._replace(explicit=passage.asked, why=why, doubt=doubt)
 
 
@@ -298,7 +293,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
             is_dictated, is_announced, previous = True, True, sentence
             continue
         if is_dictated and previous and not is_announced:
-            is_dictated = sentence.is_item or _goes_on(own, previous, sentence)
+            is_near = own.spoken[previous.end : sentence.start].count("\n") < 2
+            is_dictated = sentence.is_item or (is_near and judge_sentence(sentence.text).worth >= MIN_WORTH_ALONE)
         if request and request.points_back:
             may_point = sentence.start < own.sign or find_request(sentence.spoken)
             if passages and may_point and not is_question(passages[-1].sentences[-1].spoken):
@@ -326,12 +322,6 @@ def _announces(sentence: Sentence, request: SaveRequest | None, *, is_first: boo
     if request is None or not request.points_back or find_request(sentence.spoken):
         return False
     return may_be_request(sentence.spoken) and (is_first or sentence.text.endswith((":", "：")))
-
-
-def _goes_on(own: OwnWords, previous: Sentence, sentence: Sentence) -> bool:
-    """Return True for what follows in the same paragraph, if it may be a fact."""
-    is_near = own.spoken[previous.end : sentence.start].count("\n") < 2
-    return is_near and judge_sentence(sentence.text).worth >= MIN_WORTH_ALONE
 
 
 def _read_sentences(own: OwnWords) -> list[Sentence]:
