@@ -258,7 +258,12 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
         words = fact(keeper)
         others_words = fact(other)
         is_same = alike(words, others_words) >= SAME and has_order(words, others_words)
-        return is_same and _may_retire(other, keeper)
+        if not is_same or _is_fixed(other) or (other.type, other.expires) != (keeper.type, keeper.expires):
+            return False
+        if other.trust == keeper.trust and not _is_fixed(keeper):
+            return True
+        # for one that is fixed or more trusted, what adds nothing goes
+        return (_is_fixed(keeper) or keeper.trust == "confirmed") and sentences_of(other) <= sentences_of(keeper)
 
     for keeper, *others in group_duplicates(memories, may_join):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
@@ -285,15 +290,6 @@ def group_duplicates(
     facts = [tuple(fact(memory)) for memory in ranked]
     groups = group_alike(facts, lambda keeper, other: may_join(ranked[keeper], ranked[other]))
     return [[ranked[number] for number in group] for group in groups]
-
-
-def _may_retire(other: Memory, keeper: Memory) -> bool:
-    """Return True if one may be retired for the keeper; if that is fixed or more trusted, only if it adds nothing."""
-    if _is_fixed(other) or (other.type, other.expires) != (keeper.type, keeper.expires):
-        return False
-    if other.trust == keeper.trust and not _is_fixed(keeper):
-        return True
-    return (_is_fixed(keeper) or keeper.trust == "confirmed") and sentences_of(other) <= sentences_of(keeper)
 
 
 def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:

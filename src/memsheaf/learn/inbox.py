@@ -306,7 +306,7 @@ def cut_message(text: str, limit: int) -> str:
         head = head.rsplit(None, 1)[0]  # half a secret is not recognized
     clean = without_secrets(head)
     cut = cut_bytes(clean, limit)
-    if len(cut) == len(clean) and len(head) == len(text):
+    if cut == clean and head == text:
         return cut
     return f"{cut}\n(cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"
 

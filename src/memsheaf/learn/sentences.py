@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, Judgement, guess_scope, judge_sentence
+from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, guess_scope, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
@@ -203,17 +203,17 @@ def split_facts(text: str) -> list[str]:
 
 
 def _split_scopes(text: str) -> Iterator[str]:
-    """Yield the clauses of a fact where one speaks of "me" and the next is about the work; else all of it.
+    """Yield the clauses of a line where one speaks of "me" and the next is about the work; else all of it.
 
     >>> list(_split_scopes("I prefer tabs; the shop uses spaces")), list(_split_scopes("We cache; never in tests"))
     (['I prefer tabs', 'the shop uses spaces'], ['We cache; never in tests'])
     """
     start = 0
-    for joint in re.finditer(_SCOPE_JOINT, spoken(text)):
+    for joint in re.finditer(_SCOPE_JOINT, "" if "\n" in text else spoken(text)):
         clauses = text[start : joint.start()], text[joint.end() :]
-        speak_of_me = [bool(re.search(FIRST_PERSON, clause)) for clause in clauses]
         are_facts = not leans_back(clauses[1]) and all(map(_says_something, clauses))
-        if are_facts and len(set(speak_of_me)) == len(set(map(guess_scope, clauses))) == 2:
+        voices = {bool(re.search(FIRST_PERSON, clause)) for clause in clauses}
+        if are_facts and len(voices) == len(set(map(guess_scope, clauses))) == 2:
             yield clauses[0]
             start = joint.end()
     yield text[start:]
@@ -255,12 +255,14 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
     min_worth = MIN_WORTH if is_short else MIN_WORTH_IN_LONG_MESSAGE
     said = before.strip().rpartition("\n")[2]
     for passage in _find_passages(own, said):
-        verdict = _judge(passage, own, said)
+        verdicts = [
+            judge_sentence(without_opening(without_quotations(each.text, each.spoken)), _context(own, each, said))
+            for each in passage.sentences
+        ]
+        verdict = max(verdicts, key=lambda verdict: verdict.worth)  # one sentence worth keeping is enough
         if asked and _may_be_kept(passage) and verdict.worth >= MIN_WORTH_ALONE:
             passage = passage._replace(asked=True)
-        kind = verdict.kind
         if passage.asked:
-            kind = ""
             why = ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
@@ -270,10 +272,10 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
             why = CORRECTION
         else:
             continue
-        content = as_typed(own.text[passage.start : passage.end].strip(), text)
+        content = as_typed(own.text[passage.start : passage.end], text)
         doubt = own.doubt(passage.end, asked=passage.asked)
         for clause in _split_scopes(content):
-            fact = draft_fact(clause, today, kind if clause == content else "")
+            fact = draft_fact(clause, today, "" if passage.asked or clause != content else verdict.kind)
             yield fact._replace(explicit=passage.asked, why=why, doubt=doubt)
 
 
@@ -340,9 +342,9 @@ def _read_sentences(own: OwnWords) -> list[Sentence]:
 def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sentence) -> bool:
     """Return True if a sentence stands directly behind a passage and leans on it, or goes on with its line."""
     gap = own.spoken[previous.end : sentence.start]
-    if sentence.is_item or gap.strip() or passage.sentences[-1] != previous or is_question(previous.spoken):
+    if sentence.is_item or gap.strip() or passage.sentences[-1] != previous:
         return False
-    if is_question(sentence.spoken):
+    if is_question(previous.spoken) or is_question(sentence.spoken):
         return False
     may_lean = "\n" not in gap or passage.asked
     return _is_wrapped(previous.spoken, gap, sentence.text) or (may_lean and leans_back(sentence.spoken))
@@ -352,15 +354,6 @@ def _is_wrapped(before: str, gap: str, following: str) -> bool:
     """Return True if a long line goes on in the next one."""
     line = before.rpartition("\n")[2]
     return gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and following[0].islower()
-
-
-def _judge(passage: Passage, own: OwnWords, before: str) -> Judgement:
-    """Return the verdict on the sentence of a passage that is most worth keeping, behind what was said before it."""
-    verdicts = [
-        judge_sentence(without_opening(without_quotations(each.text, each.spoken)), _context(own, each, before))
-        for each in passage.sentences
-    ]
-    return max(verdicts, key=lambda verdict: verdict.worth)
 
 
 def _context(own: OwnWords, sentence: Sentence, before: str) -> str:

@@ -233,8 +233,10 @@ def _first_sentence(text: str) -> str:
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
         lines = list(map(make_description, earlier))
-        has_room = len(sentence) + sum(map(len, lines)) < MAX_DESCRIPTION_CHARS - 2 * len(lines) - 10
-        sentence = f"{sentence.rstrip(' .。')} (before: {'; '.join(lines) if has_room else lines[-1]})"
+        now = sentence.rstrip(" .。")
+        sentence = f"{now} (before: {'; '.join(lines)})"
+        if len(sentence) > MAX_DESCRIPTION_CHARS:
+            sentence = f"{now} (before: {lines[-1]})"
     if _may_have_borders(sentence):
         ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
         sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)
