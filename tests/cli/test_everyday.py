@@ -106,6 +106,8 @@ def test_a_question_behind_a_fact_is_not_saved_and_that_is_said(run: Run) -> Non
     code, out, err = run("remember", "The API is written in Go. Can you fix the build?")
     assert (code, "Can you" in out) == (0, False)
     assert "Not saved, since it is a question: Can you fix the build?" in err
+    code, out, err = run("remember", "keep in mind that I hate meetings, ok?")
+    assert (code, "I hate meetings" in out, err) == (0, True, "")
 
 
 def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> None:

@@ -22,6 +22,7 @@ from memsheaf.text.sentences import (
 NAMED = [
     ("no emojis in commit messages", "=", "no-emojis-commit-messages"),
     ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "allergic-peanuts"),
+    ("I'm vegan", "=", "vegan"),
     ("ok so the port is 8443 and not 8080", "the port is 8443 and not 8080", "port-8443-not-8080"),
     ("well actually the release train leaves on Mondays", "the release train leaves on Mondays", None),
     ("right, so Tom is vegetarian", "Tom is vegetarian", "tom-vegetarian"),

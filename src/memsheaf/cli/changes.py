@@ -98,8 +98,9 @@ def remember(call: Call) -> int:
     reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
     notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
     sentences = (text[start:end] for start, end in find_sentences(text))
-    unsaid = [each for each in sentences if is_question(each) and all(each not in fact for fact in facts)]
-    notes += [Note(f"Not saved, since it is a question: {each}") for each in unsaid]
+    for each in filter(is_question, sentences):
+        if not any(each in fact or fact in each for fact in facts):
+            notes.append(Note(f"Not saved, since it is a question: {each}"))
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)

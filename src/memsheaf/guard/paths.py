@@ -29,7 +29,10 @@ MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
-_NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
+_NO_WORD = (  # of a file name
+    r"(?i)(?:\b(?:i|you|we|they|he|she|it|that))?['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)"
+    r"|\bhttps?://(?:www\.)?"
+)
 _HOUR_END = r"(?i)(?<=\d)\s(?=[ap]m\b)"
 _NO_END = r"\d+|ask|call|tell|give|make|let|check"  # of a name that is cut
 _PROPER_NAME = r"\b[A-Z]{2,}\b|(?<=\w )[A-Z]\w+"  # "US" and "Go" are no common words
