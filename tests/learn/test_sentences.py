@@ -214,7 +214,6 @@ SPLIT = {
     "We use pnpm. Can you fix the build?": ["We use pnpm."],
     "The staging db is broken. Can you fix it?": ["The staging db is broken."],
     "We use pnpm. Why? Because it is fast.": ["We use pnpm. Why? Because it is fast."],
-    "I use pnpm. Remember that.": ["I use pnpm."],
     "We use pnpm. Could you please always answer in German?": [
         "We use pnpm.", "Could you please always answer in German?",
     ],
@@ -225,6 +224,7 @@ SPLIT = {
     "Remember that I prefer tabs; the shop uses spaces": ["I prefer tabs", "the shop uses spaces"],
     "Amounts are integers; never use floats for money": ["Amounts are integers; never use floats for money"],
     "Anna leads QA; Bob leads ops": ["Anna leads QA; Bob leads ops"],
+    "Don't add dependencies; each one takes me a review": ["Don't add dependencies; each one takes me a review"],
     # a line of code is a line, too
     "The docs are here.\nhttps://wiki.example.com/a": ["The docs are here.\nhttps://wiki.example.com/a"],
 }  # fmt: skip

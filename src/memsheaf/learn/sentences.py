@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, guess_scope, judge_sentence
+from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
@@ -49,6 +49,7 @@ MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a 
 MIN_ASKED = 0.84  # probability from which a sentence asks to remember something, although no pattern fits
 MIN_POINTING = 0.75  # that it points at another sentence, which is to be remembered
 MAX_LEAD_CHARS = 100  # of a request in front of its fact
+MIN_PERSONAL_GAP = 0.9  # between two clauses, one of them about the person and one about the work
 MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
@@ -212,8 +213,9 @@ def _split_scopes(text: str) -> Iterator[str]:
     for joint in re.finditer(_SCOPE_JOINT, "" if "\n" in text else spoken(text)):
         clauses = text[start : joint.start()], text[joint.end() :]
         are_facts = not leans_back(clauses[1]) and all(map(_says_something, clauses))
-        voices = {bool(re.search(FIRST_PERSON, clause)) for clause in clauses}
-        if are_facts and len(voices) == len(set(map(guess_scope, clauses))) == 2:
+        of_me = [clause for clause in clauses if re.search(FIRST_PERSON, clause)]
+        personal = [judge_sentence(clause).personal for clause in clauses]
+        if are_facts and len(of_me) == 1 and max(personal) - min(personal) >= MIN_PERSONAL_GAP:
             yield clauses[0]
             start = joint.end()
     yield text[start:]
@@ -383,11 +385,8 @@ def _says_something(text: str, *, min_worth: float = MIN_WORTH_ALONE) -> bool:
 
 
 def _asks(sentence: Sentence) -> bool:
-    """Return True for a question, other than "can you always …?", and for "remember that"."""
-    if is_question(sentence.spoken) and not re.match(_POLITE_ORDER, sentence.spoken):
-        return True
-    request = find_request(sentence.spoken)
-    return request is not None and request.points_back
+    """Return True for a question, other than "can you always …?"."""
+    return is_question(sentence.spoken) and not re.match(_POLITE_ORDER, sentence.spoken)
 
 
 def _may_be_kept(passage: Passage) -> bool:
