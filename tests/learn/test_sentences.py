@@ -214,6 +214,11 @@ SPLIT = {
     "We use pnpm. Can you fix the build?": ["We use pnpm."],
     "The staging db is broken. Can you fix it?": ["The staging db is broken."],
     "We use pnpm. Why? Because it is fast.": ["We use pnpm. Why? Because it is fast."],
+    "Can you fix the build? We use pnpm.": ["We use pnpm."],
+    "Which port is it? 8080.": ["Which port is it? 8080."],
+    "Which port is it? Can you look?": ["Which port is it?"],
+    "We use pnpm. Can you remember that the db is wiped on Sundays?": ["We use pnpm.", "the db is wiped on Sundays"],
+    "We use pnpm for all. Remember that.": ["We use pnpm for all."],
     "We use pnpm. Could you please always answer in German?": [
         "We use pnpm.", "Could you please always answer in German?",
     ],

@@ -138,7 +138,8 @@ def _distilled_lines(call: Call, done: Distilled, *, hint: bool) -> Iterator[str
     yield f"Read {plural(done.turns, 'turn')}: {summary}"
     for verdict in done.verdicts:
         why = verdict.why and f" ({verdict.why})"
-        yield f"  {verdict.outcome}: {_verdict_name(call, verdict)}{why}\n    {one_line(verdict.proposal.content, 200)}"
+        yield f"  {verdict.outcome}: {_verdict_name(call, verdict)}{why}"
+        yield f"    {one_line(verdict.proposal.content, 200)}"
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
     command = next(filter(shutil.which, ("claude", "codex")), "") if hint and done.turns else ""

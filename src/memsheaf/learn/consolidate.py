@@ -161,7 +161,13 @@ def _plan(
 ) -> ConsolidationReport:
     """Return the groups that pass every check, and those that were dropped."""
     today = date.fromtimestamp(now)
-    memories = _read_memories(scope)
+    memories = {}
+    for row in scope.list():
+        with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
+            memory = scope.read(row.path)
+            is_known = memory.state == "ok" and memory.type and memory.trust != "shared"
+            if is_known and not memory.is_item and memory.path == row.path != CONTEXT:
+                memories[row.path] = memory
     max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
     report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
     fixed = [group for group in report.groups if any(map(_is_fixed, group.retired))]
@@ -173,18 +179,6 @@ def _plan(
     _drop_refused(report, scope, max_changes)
     _drop_regressions(report, memories, scope, expectations(state))
     return report
-
-
-def _read_memories(scope: OpenScope) -> dict[str, Memory]:
-    """Return the memories that take part, by path."""
-    memories = {}
-    for row in scope.list():
-        with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
-            memory = scope.read(row.path)
-            is_known = memory.state == "ok" and memory.type and memory.trust != "shared"
-            if is_known and not memory.is_item and memory.path == row.path != CONTEXT:
-                memories[row.path] = memory
-    return memories
 
 
 def _without(memories: Iterable[Memory], groups: Iterable[PlanGroup]) -> list[Memory]:

@@ -178,23 +178,18 @@ def decide(
         if stone and not proposal.explicit:
             raise Refused(f"it was {stone.why} on {stone.at[:10]}")
     except (Refused, BadHeader, NotFound, ValueError) as error:
-        return _drop(proposal, error, memories)
+        why = without_secrets(str(error))
+        if isinstance(error, Duplicate) and proposal.explicit:
+            known = memories.read(error.ref)
+            if telling(proposal.content) != telling(known.body):  # asked for in other words
+                return JudgedProposal(proposal, "queued", known.ref, why)
+        return JudgedProposal(proposal, "dropped", None, why)
     proposal = proposal._replace(scope=memory.scope)
     if was:
         proposal = proposal._replace(replaces=was.ref, version=was.version)
     if why := _review_reason(proposal, was, policy(memory.scope)):
         return JudgedProposal(proposal, "queued", memory.ref, why)
     return JudgedProposal(proposal, "saved", memory.ref, file=written_file(memory, was))
-
-
-def _drop(proposal: Proposal, error: Exception, memories: LearningScopes) -> JudgedProposal:
-    """Return a refused proposal. A duplicate that the user asked for is dropped only if it has the same words."""
-    why = without_secrets(str(error))
-    if not isinstance(error, Duplicate) or not proposal.explicit:
-        return JudgedProposal(proposal, "dropped", None, why)
-    if telling(proposal.content) == telling(memories.read(error.ref).body):
-        return JudgedProposal(proposal, "dropped", None, why)
-    return JudgedProposal(proposal, "queued", error.ref, why)
 
 
 # The model's proposals

@@ -183,7 +183,7 @@ def split_facts(text: str) -> list[str]:
 
     A sentence that is no fact of its own ("Mira knows why.") stays with the one before it. A line is a fact of its
     own unless it is short. A text with numbered steps, code or a heading is one fact, and so is a list of bare words.
-    A question behind a fact is left out, unless it is answered there.
+    A question beside a fact is left out, unless it is answered there.
 
     >>> split_facts("Remember that I use pnpm. It is faster. The staging db is wiped on Sundays. Can you fix it?")
     ['I use pnpm. It is faster.', 'The staging db is wiped on Sundays.']
@@ -194,11 +194,13 @@ def split_facts(text: str) -> list[str]:
         return list(_split_scopes(without_request(text)))
     facts: list[tuple[int, int]] = []
     for sentence in sentences:
-        if facts and _asks(sentence):
+        if facts and _asks(sentence.spoken):
             continue
-        start = sentence.start
-        if facts and not _stands_alone(own, sentence, facts[-1][1]):
-            start = facts.pop()[0]
+        start, end = facts.pop() if facts else (sentence.start, 0)
+        if end and _stands_alone(own, sentence, end):
+            if not _asks(text[start:end]):
+                facts.append((start, end))
+            start = sentence.start
         facts.append((start, sentence.end))
     return [clause for start, end in facts for clause in _split_scopes(without_request(text[start:end]))]
 
@@ -384,9 +386,12 @@ def _says_something(text: str, *, min_worth: float = MIN_WORTH_ALONE) -> bool:
     return judge_sentence(text).worth >= min_worth
 
 
-def _asks(sentence: Sentence) -> bool:
-    """Return True for a question, other than "can you always …?"."""
-    return is_question(sentence.spoken) and not re.match(_POLITE_ORDER, sentence.spoken)
+def _asks(text: str) -> bool:
+    """Return True for a question, other than "can you always …?" or "can you remember that we …?"."""
+    request = find_request(text)
+    if request:
+        return request.points_back
+    return is_question(text) and not re.match(_POLITE_ORDER, text)
 
 
 def _may_be_kept(passage: Passage) -> bool:
@@ -394,7 +399,7 @@ def _may_be_kept(passage: Passage) -> bool:
     first = passage.sentences[0]
     if len(first.text.encode()) < MIN_FACT_BYTES or len(first.spoken) > MAX_SENTENCE_CHARS:
         return False
-    if any(map(_asks, passage.sentences)):
+    if any(_asks(each.spoken) for each in passage.sentences):
         return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
     is_word = first.text.isascii() and " " not in first.text  # "Thanks!"
