@@ -627,7 +627,12 @@ class _RootImport:
 
     def _take(self, member: Member) -> None:
         """Plan the change that a file makes. Raises TextRefused, Exists, ReadOnly, PathRefused."""
-        present = self._find(member.path)
+        present = None
+        if self._is_of_scope(member.path):
+            present = self._keeper.find(member.path)
+        else:
+            with suppress(MemsheafError):
+                present = parse(member.path, self._store.read(member.path).data)
         memory = self._mark(member, present)
         if present is None:
             names = self._done.added
@@ -691,13 +696,6 @@ class _RootImport:
     def _is_of_scope(self, path: str) -> bool:
         """Return True for a memory of the scope itself, rather than an event or a file of a root inside it."""
         return not self.root and path.endswith(".md")
-
-    def _find(self, path: str) -> Memory | None:
-        if self._is_of_scope(path):
-            return self._keeper.find(path)
-        with suppress(MemsheafError):
-            return parse(path, self._store.read(path).data)
-        return None
 
     def _take_past(self, member: Member) -> None:
         if member.path == TOMBSTONES_PATH:

@@ -360,8 +360,23 @@ def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     code, _, err = run("remember", "My manager is Kai")
     assert (code, err.strip()) == (
         0,
-        f"This may be outdated: My manager is Ute\nIf it is, `memsheaf forget {path}` deletes it.",
+        f"This may be outdated: My manager is Ute\n"
+        f"If it is, `memsheaf forget {path}` deletes it; if not, remember it again.",
     )
+
+
+def test_what_is_said_again_is_no_longer_marked_as_outdated(run: Run) -> None:
+    path = saved(run, "The shop uses Stripe")["path"]
+    run("remember", "The shop uses Go")
+    assert "may be outdated" in run("list")[1]
+
+    code, out, _ = run("remember", "The shop uses Stripe")
+
+    assert (code, out) == (0, f"{path} says that already; it is no longer doubted.\n")
+    assert "may be outdated" not in run("list")[1]
+    assert "supersedes" not in run("show", "project_shop-go.md")[1]
+    assert run("undo")[0] == 0
+    assert "may be outdated" in run("list")[1]
 
 
 def test_what_may_hold_in_part_stays_below_the_new_sentence_and_the_answer_says_so(run: Run) -> None:

@@ -95,8 +95,10 @@ def remember(call: Call) -> int:
                     raise
                 refused.append((without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
-    notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
+    notes = []
+    for fact, problem in refused:
+        reason = str(problem).removesuffix("; nothing was stored")
+        notes.append(Note(f"Not saved: {fact}\n  {reason}. {problem.hint}", "yellow"))
     sentences = (text[start:end] for start, end in find_sentences(text))
     for each in filter(is_question, sentences):
         if not any(each in fact or fact in each for fact in facts):
@@ -139,7 +141,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     scope = memory.scope
     file = call.label(memory.ref)
     if memory is old:
-        yield f"{file} says that already; nothing was changed."
+        yield f"{file} says that already; {'it is no longer doubted' if linked else 'nothing was changed'}."
         return
     yield f"{'Updated' if old else 'Saved'} {file}"
     body = current_part(memory.body)
@@ -153,7 +155,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
-        deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it."
+        deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it; if not, remember it again."
         yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
     yield from _warn_of_end(memory)
     if is_question(body):
