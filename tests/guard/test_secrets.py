@@ -388,6 +388,7 @@ UNITS = [
     "key_", "secret\\n", "abcdefgh ", "ghp_a\n", "AKIAA\n", "glpat-aaaaaaaaaaaaaaaa\n", "---- BEGIN ",
     "kind: Secret\ndata:\n", "a: b\n  ", "Cookie: a=b; ", "Authorization: ", "WIFI:S:;", "a:1:b:c:", "JBSW ",
     "backup code:\n", "MII", "<D>", "密码", "PIN for a ", "password for a is b1 ", "a with the password ", "(((", '"',
+    "https://hooks/a/", "passphrase is abcde ", "wifi: a / key: ",
 ]  # fmt: skip
 
 

@@ -230,6 +230,10 @@ SPLIT = {
     "Amounts are integers; never use floats for money": ["Amounts are integers; never use floats for money"],
     "Anna leads QA; Bob leads ops": ["Anna leads QA; Bob leads ops"],
     "Don't add dependencies; each one takes me a review": ["Don't add dependencies; each one takes me a review"],
+    # no sign is lost
+    "I love Rust. We use pnpm for all! 🎉\nAsk Mira before merging :)": [
+        "I love Rust.", "We use pnpm for all! 🎉", "Ask Mira before merging :)",
+    ],
     # a line of code is a line, too
     "The docs are here.\nhttps://wiki.example.com/a": ["The docs are here.\nhttps://wiki.example.com/a"],
 }  # fmt: skip

@@ -26,10 +26,10 @@ _NO_ORDINAL = (
     r"(?<!(?m:^)\d\d\.)(?<!(?m:^)\s\d\d\.)(?<!\s\s\d\d\.)(?<![:;.!?]\s\d\d\.)(?<!\b[ai]m\s\d\d\.)"
     r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
 )
-_SENTENCE_BORDER = (
-    rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+_SENTENCE_BORDER = (  # what has no word, such as an emoji at the end of a line, belongs to the sentence before it
+    rf"(?is)(?![^\w\n]{{1,20}}(?:\n|\Z))(?:\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
-    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
+    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
 )
 _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 # Items of one or two words ("- build"), which say nothing one by one. Scripts without spaces are left out.
