@@ -23,6 +23,8 @@ NAMED = [
     ("no emojis in commit messages", "=", "no-emojis-commit-messages"),
     ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "allergic-peanuts"),
     ("I'm vegan", "=", "vegan"),
+    ("No. We never ship on a Friday.", "We never ship on a Friday", "never-ship-friday"),
+    ("No. 5 is the test account", "=", "no-5-test-account"),
     ("ok so the port is 8443 and not 8080", "the port is 8443 and not 8080", "port-8443-not-8080"),
     ("well actually the release train leaves on Mondays", "the release train leaves on Mondays", None),
     ("right, so Tom is vegetarian", "Tom is vegetarian", "tom-vegetarian"),

@@ -158,6 +158,7 @@ _OPENING = (
     r"|just fyi\s+|(?:so|well)\s+(?=(?:i|we|you|the|my|our|it|they|he|she|actually)\b)"
     r"|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
+_BARE_ANSWER = r"(?i)\A(?:no|nope|nein|non|não|нет|yes|ok|okay|right|sorry)[.!]\s+(?!\d)"  # "No. 5" is none
 MAX_DESCRIPTION_CHARS = 120
 # The title of older sentences that are kept below the new one, with the day of which they are.
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
@@ -228,7 +229,7 @@ def _first_sentence(text: str) -> str:
 
     Behind it stand those that are kept below, or the oldest: "it's 9090 (before: The port is 80)".
     """
-    sentence, *earlier = split_parts(text)
+    sentence, *earlier = split_parts(re.sub(_BARE_ANSWER, "", text.strip()))
     if re.fullmatch(LIST_OF_WORDS, sentence):
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
