@@ -76,7 +76,7 @@ MAX_NODES = {
     "adapters": 10_846,
     "chat": 35_892,
     "cli": 51_959,
-    "encode, learn and text": 40_348,
+    "encode, learn and text": 40_363,
     "guard": 14_530,
     "hosts": 29_416,
     "hub": 37_136,

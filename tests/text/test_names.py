@@ -161,6 +161,17 @@ NAMED = [
         "не-деплоим-пятницу-после",
     ),
     ("コミットメッセージは英語で書いてください", "=", "コミットメッセージは英語で書いてください"),
+    (
+        "공용 서버에서는 절대로 `make reset` 명령을 실행하지 마세요",
+        "=",
+        "공용-서버에서는-절대로-make-reset-명령을-실행하지-마세요",
+    ),
+    (
+        "共有サーバーでは絶対に `make reset` を実行しないでください",
+        "=",
+        "共有サーバーでは絶対に-make-reset-を実行しないでください",
+    ),
+    ("Il sig. Brambati preferisce le relazioni in PDF", "=", "sig-brambati-preferisce-relazioni-pdf"),
     ("金曜日にデプロイしないでください", "=", "金曜日にデプロイしないでください"),
     ("The US region runs version 4.2", "=", "us-region-runs-version-4-2"),
     ("The backup runs at 2 am", "=", "backup-runs-2am"),

@@ -16,7 +16,7 @@ from memsheaf.text.common_words import common_words
 _NO_SENTENCE_END = (
     r"(?<!(?<![\w'’])[^\W\d_i]\.)"
     r"(?<!\b(?-i:[DdMmSs]r|Ms|Hr|Fr|St)\.)(?<!\b(?-i:Dra|[Mm]rs|Sra|Mme)\.)(?<!\b(?-i:[Pp]rof|Srta|Mlle)\.)"
-    r"(?<!\b(?:vs|cf|ca|ej|ex|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm)\.)(?<!\baprox\.)(?<!\bapprox\.)"
+    r"(?<!\b(?:vs|cf|ca|ej|ex|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm|sig)\.)(?<!\baprox\.)(?<!\bapprox\.)"
     r"(?<!\b(?:incl|inkl|excl|exkl|resp|evtl|bzgl|zzgl)\.)(?!(?<=\b(?:no|pp)\.)\s+\d)(?!(?<=\bsept\.)\s+\d)"
     r"(?!(?<=\b(?:art|fig|min|max|vol|abs|kap|tel|ext|jan|feb|mar|mär|apr|jun|jul|aug|sep|oct|okt|nov|dec|dez)\.)\s+\d)"
 )
