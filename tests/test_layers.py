@@ -72,21 +72,21 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 78_592,
+    "(flat) and work": 78_591,
     "adapters": 10_846,
-    "chat": 35_913,
-    "cli": 51_973,
-    "encode, learn and text": 40_368,
-    "guard": 14_535,
-    "hosts": 29_442,
-    "hub": 37_224,
-    "index": 14_880,
-    "llm": 13_214,
-    "mcp": 14_955,
+    "chat": 35_892,
+    "cli": 51_959,
+    "encode, learn and text": 40_363,
+    "guard": 14_530,
+    "hosts": 29_416,
+    "hub": 37_136,
+    "index": 14_875,
+    "llm": 13_212,
+    "mcp": 14_901,
     "prompts": 61,
     "recall": 7_088,
-    "state": 5_327,
-    "store": 24_675,
+    "state": 5_319,
+    "store": 24_667,
     "web": 16_680,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

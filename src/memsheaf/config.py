@@ -74,7 +74,7 @@ from contextlib import suppress
 from glob import escape, glob
 from typing import Any, NamedTuple
 
-from memsheaf.errors import BadSettings, ScopeRefused, hinted
+from memsheaf.errors import BadSettings, ScopeRefused
 from memsheaf.limits import Caps
 from memsheaf.scope import NAMED_LAYERS, SINGLE_LAYERS, Places, Scope, check_label, find_nearest, project_root
 from memsheaf.state import State
@@ -419,7 +419,7 @@ def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
         raise BadSettings(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         hint = "Edit that line: a setting is `key = value`, and text stands in quotes; or delete it."
-        raise hinted(BadSettings(f"{path} is not TOML: {error}"), hint) from None
+        raise BadSettings(f"{path} is not TOML: {error}", hint=hint) from None
 
 
 def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

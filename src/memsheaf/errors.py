@@ -31,9 +31,7 @@ if it is about one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
-
-Error = TypeVar("Error", bound="MemsheafError")
+from typing import NamedTuple
 
 
 class Ref(NamedTuple):
@@ -81,19 +79,13 @@ class MemsheafError(Exception):
         return self._message.replace("{}", repr(name), 1)
 
 
-def hinted(error: Error, hint: str) -> Error:
-    """Give an error a hint that fits better than its usual one, and return it."""
-    error.hint = hint
-    return error
-
-
 class NotFound(MemsheafError):
     """There is no memory at that path."""
 
     hint = "`memsheaf list` shows what exists."
 
-    def __init__(self, where: Ref | str, why: str = "") -> None:
-        super().__init__(why or "no memory at {}", about=where)
+    def __init__(self, where: Ref | str, why: str = "", *, hint: str = "") -> None:
+        super().__init__(why or "no memory at {}", about=where, hint=hint)
 
 
 class Exists(MemsheafError):
@@ -101,8 +93,8 @@ class Exists(MemsheafError):
 
     hint = "`memsheaf update` and `memsheaf edit` change it."
 
-    def __init__(self, where: Ref | str, why: str = "") -> None:
-        super().__init__(f"{{}} exists already: {why}" if why else "{} exists already", about=where)
+    def __init__(self, where: Ref | str, why: str = "", *, hint: str = "") -> None:
+        super().__init__(f"{{}} exists already: {why}" if why else "{} exists already", about=where, hint=hint)
 
 
 class Changed(MemsheafError):
@@ -123,8 +115,8 @@ class PathRefused(Refused):
 
     hint = "Use a plain relative name such as 'user_prefers-tabs.md'."
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"the path {path!r} is not allowed: {why}")
+    def __init__(self, path: str, why: str, *, hint: str = "") -> None:
+        super().__init__(f"the path {path!r} is not allowed: {why}", hint=hint)
         self.path = path
         self.why = why
 
@@ -167,8 +159,8 @@ class NotWorth(TextRefused):
 
     hint = "Keep what will still be true and of use in another conversation, and what cannot be looked up."
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"this is not worth keeping: {why}; nothing was stored")
+    def __init__(self, why: str, *, hint: str = "") -> None:
+        super().__init__(f"this is not worth keeping: {why}; nothing was stored", hint=hint)
 
 
 class ReadOnly(Refused):
@@ -205,8 +197,8 @@ class BadHeader(MemsheafError):
 
     hint = "`memsheaf doctor` says what is wrong; `memsheaf edit` opens the file."
 
-    def __init__(self, where: Ref | str, why: str) -> None:
-        super().__init__(f"{{}} has a header we cannot read: {why}", about=where)
+    def __init__(self, where: Ref | str, why: str, *, hint: str = "") -> None:
+        super().__init__(f"{{}} has a header we cannot read: {why}", about=where, hint=hint)
         self.why = why
 
 

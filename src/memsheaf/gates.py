@@ -21,7 +21,6 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
     fact_edit_error,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.paths import fold, is_fact
@@ -143,9 +142,9 @@ def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None
     """
     memory = _judged_memory(file, context)
     if memory and not file.was and re.fullmatch(_EMPTY_TALK, _all_text(memory)):
-        return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
+        return NotWorth("it says nothing", hint="Say it as a sentence, such as `I prefer pnpm`.")
     if memory and asks_to_forget(memory.body):
-        return hinted(NotWorth("it asks to forget"), "`memsheaf forget WORDS` deletes a memory.")
+        return NotWorth("it asks to forget", hint="`memsheaf forget WORDS` deletes a memory.")
     return None
 
 
@@ -154,8 +153,10 @@ def refuse_personal(file: WrittenFile, context: GateContext) -> Refused | None:
     memory = _judged_memory(file, context)
     if memory is None or file.was or not context.scope.startswith("team/") or memory.type != "user":
         return None
-    error = NotWorth(f"it is about one person, and all of {context.scope} would read it")
-    return hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
+    return NotWorth(
+        f"it is about one person, and all of {context.scope} would read it",
+        hint="Keep it in the scope user; what holds for all in the team has another type.",
+    )
 
 
 def refuse_duplicate(file: WrittenFile, context: GateContext) -> Refused | None:
@@ -199,9 +200,9 @@ def refuse_incomplete_fact(file: WrittenFile, context: GateContext) -> TextRefus
         missing.append("a header with name, description and type")
     if not missing:
         return None
-    return hinted(
-        TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}"),
-        "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
+    return TextRefused(
+        f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}",
+        hint="`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
     )
 
 
@@ -216,12 +217,12 @@ def refuse_second_fact(file: WrittenFile, context: GateContext) -> MemsheafError
     for other in context.facts():
         if other.path not in (memory.path, *(context.retired or ())) and words(other.name) == words(memory.name):
             hint = f"`memsheaf fact supersede {other.path} FACT --reason TEXT` says what is true now."
-            return hinted(Exists(other.ref, "it is a fact on the same subject"), hint)
+            return Exists(other.ref, "it is a fact on the same subject", hint=hint)
     if context.is_person:
         return None
     if context.had(memory.path):
         hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-        return hinted(Exists(memory.ref, "a fact had this name, and was retired"), hint)
+        return Exists(memory.ref, "a fact had this name, and was retired", hint=hint)
     for other in map(context.read, filter(is_fact, memory.supersedes)):
         if words(other.name) != words(memory.name):
             return fact_edit_error(other.ref)
@@ -348,9 +349,10 @@ def refuse_superseded(memory: Memory, others: Iterable[Memory]) -> None:
     for other in others:
         has_subject = other.path != memory.path and words(other.name) == words(memory.name)
         if memory.path in other.supersedes or has_subject:
-            raise hinted(
-                Exists(other.ref, f"it stands in the place of {memory.path!r}"),
-                "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
+            raise Exists(
+                other.ref,
+                f"it stands in the place of {memory.path!r}",
+                hint="`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
             )
 
 

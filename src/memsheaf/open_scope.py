@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memsheaf.config import Settings
 from memsheaf.encode import Encoder, find_encoder
@@ -772,8 +772,18 @@ class OpenScope:
         doubted = [memory for memory in memories if memory.trust != "confirmed" or memory.changed_by]
         return self._set_fields(doubted, {"trust": "confirmed", "changed_by": None}, "confirm", "user", also)
 
+    def end_doubt(self, memory: Memory) -> Sequence[Memory]:
+        """Have nothing supersede a memory, since it was said again; return those that did. Raises Changed."""
+        rows = self.index.rows("supersedes <> '' AND state = 'ok' AND trust = 'confirmed'")
+        newer = [self.read(row.path) for row in rows]
+        others = [other for other in newer if memory.path in other.supersedes and not other.shared]
+        for other in others:
+            left = [path for path in other.supersedes if path != memory.path]
+            self._set_fields([other], {"supersedes": left or None}, "keep both, with", self.by, "")
+        return others
+
     def _set_fields(
-        self, memories: Sequence[Memory], fields: Mapping[str, str | None], verb: str, by: str, also: str
+        self, memories: Sequence[Memory], fields: Mapping[str, Any], verb: str, by: str, also: str
     ) -> Commit | None:
         """Set fields in the headers of memories, as one commit; their dates stay."""
         self.require_writable()

@@ -42,7 +42,6 @@ from memsheaf.errors import (
     Ref,
     ScopeRefused,
     fact_edit_error,
-    hinted,
 )
 from memsheaf.gates import (
     add_dates,
@@ -104,7 +103,8 @@ MAX_TIME_APART = timedelta(hours=1)  # between commits that were made together
 class Saved(NamedTuple):
     """A fact that was saved, the memory that it replaced, and similar ones that it may contradict.
 
-    If a memory said it already, `replaced` is that memory, and nothing was changed.
+    If a memory said it already, `replaced` is that memory, and all that was changed is that no longer is it doubted
+    because of the `similar` ones.
     """
 
     ref: Ref
@@ -599,7 +599,7 @@ class Sheaf:
         proposal = find_corrected(self, drafted._replace(explicit=True, replaces=corrects), beside)
         old = self.read(proposal.replaces) if proposal.replaces else None
         if old and old.body.strip() == proposal.content.strip():
-            return Saved(old.ref, old, old, [])
+            return Saved(old.ref, old, old, self.open_scope(old.scope).end_doubt(old))
         if old:
             more |= {"path": old.ref, "replace": True, "expect": old.version}
         memory = self.write(*proposal[:4], supersedes=proposal.supersedes, **more)
@@ -1153,10 +1153,10 @@ def find_memory(sheaf: Sheaf, given: str) -> Ref:
     if candidates:
         listed = "".join(f"\n  {sheaf.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
         why = f"{given!r} could be one of {len(candidates)} memories:{listed}"
-        raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+        raise NotFound(given, why, hint="Give the file, or more of the name.")
     if refused and "/" in given:
         raise refused
-    raise NotFound(given, f"no memory at {given!r}")
+    raise NotFound(given)
 
 
 def _plain(text: str) -> str:

@@ -32,7 +32,6 @@ from memsheaf.errors import (
     SecretFound,
     StoreFailed,
     TextRefused,
-    hinted,
 )
 from memsheaf.gates import LAYER_FILES
 from memsheaf.guard import without_secrets
@@ -255,7 +254,8 @@ def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to re
         other = seen.memory.resolve(filename)
         if other == error.ref or other.scope == seen.memory.home:
             raise
-        raise hinted(error, f"Another scope has one of that name: '{seen.memory.label(other)}'.") from None
+        error.hint = f"Another scope has one of that name: '{seen.memory.label(other)}'."
+        raise
     ref = Ref(commit.scope, commit.revisions[0].path)
     return ToolAnswer(f"Memory deleted: {seen.memory.label(ref)}", touched=seen.touch("deleted", ref))
 

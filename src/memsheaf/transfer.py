@@ -41,7 +41,6 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
     fact_edit_error,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
@@ -307,7 +306,7 @@ def _write_zip(target: str, files: Iterable[tuple[str, bytes]]) -> None:
     if os.path.lexists(target):
         why = f"{target!r} exists already"
     if why:
-        raise hinted(Refused(why), "Choose a name that is not there yet, of a .zip file.")
+        raise Refused(why, hint="Choose a name that is not there yet, of a .zip file.")
     part = f"{target}.part-{os.urandom(4).hex()}"
     try:
         with ZipFile(part, "x") as archive:
@@ -450,7 +449,7 @@ def _open_source(source: str) -> Iterator[tuple[str, Load | None]]:
         yield from list_folder(source)
         return
     if not os.path.exists(source):
-        raise hinted(Refused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
+        raise Refused(f"there is no {source!r}", hint="Name a folder, a zip or a tar archive.")
     try:
         with open_plain(source) as file:
             yield from _list_zip(file) if zipfile.is_zipfile(file) else _list_tar(file)
@@ -628,7 +627,12 @@ class _RootImport:
 
     def _take(self, member: Member) -> None:
         """Plan the change that a file makes. Raises TextRefused, Exists, ReadOnly, PathRefused."""
-        present = self._find(member.path)
+        present = None
+        if self._is_of_scope(member.path):
+            present = self._keeper.find(member.path)
+        else:
+            with suppress(MemsheafError):
+                present = parse(member.path, self._store.read(member.path).data)
         memory = self._mark(member, present)
         if present is None:
             names = self._done.added
@@ -692,13 +696,6 @@ class _RootImport:
     def _is_of_scope(self, path: str) -> bool:
         """Return True for a memory of the scope itself, rather than an event or a file of a root inside it."""
         return not self.root and path.endswith(".md")
-
-    def _find(self, path: str) -> Memory | None:
-        if self._is_of_scope(path):
-            return self._keeper.find(path)
-        with suppress(MemsheafError):
-            return parse(path, self._store.read(path).data)
-        return None
 
     def _take_past(self, member: Member) -> None:
         if member.path == TOMBSTONES_PATH:
@@ -806,7 +803,8 @@ def _erase_on_hub(scope: OpenScope, path: str) -> Proof:
         before = store.state().erased
         proof = _erase_here(scope, path)
     except HubUnreachable as error:
-        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
+        error.hint = "Nothing was erased: what all machines forget, the hub has to know."
+        raise
     now = store.state()
     erasures = tuple(erasure.id for erasure in now.erased if erasure not in before)
     try:
@@ -866,8 +864,7 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     """
     store = scope.store
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
-        error = ScopeRefused(f"{scope.scope} has no hub")
-        raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
+        raise ScopeRefused(f"{scope.scope} has no hub", hint=f"`memsheaf hub add {scope.scope} URL` gives it one.")
     return _synchronize(scope, store, again=again)
 
 

@@ -21,7 +21,7 @@ from shlex import quote
 from threading import Timer
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, PathRefused, Refused, hinted
+from memsheaf.errors import MemsheafError, PathRefused, Refused
 from memsheaf.guard.citations import is_inside, lines_of, parse, word
 from memsheaf.scope import (
     FOLDER,
@@ -80,7 +80,7 @@ class WorkingTree:
             self._root = Folder.open(self.root)
         except OSError as error:
             why = f"the folder {self.root!r} cannot be read: {error.strerror}"
-            raise hinted(Refused(why), "Name a folder that is there.") from None
+            raise Refused(why, hint="Name a folder that is there.") from None
         apart = {FOLDER, _relative(os.path.realpath(memories), self.root) if memories else ""}
         self._apart = tuple(f"{path}/" for path in filter(is_inside, apart))
         self._git = _Git.at(self.root, environment)

@@ -102,6 +102,14 @@ def test_several_facts_in_one_message_go_where_each_belongs(run: Run) -> None:
     assert facts == [("user", f"{first}."), ("project", second)]
 
 
+def test_a_question_behind_a_fact_is_not_saved_and_that_is_said(run: Run) -> None:
+    code, out, err = run("remember", "The API is written in Go. Can you fix the build?")
+    assert (code, "Can you" in out) == (0, False)
+    assert "Not saved, since it is a question: Can you fix the build?" in err
+    code, out, err = run("remember", "keep in mind that I hate meetings, ok?")
+    assert (code, "I hate meetings" in out, err) == (0, True, "")
+
+
 def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> None:
     saved(run, "The API is written in Go by the platform team")
     code, out, err = run("remember", "the API is written in Go by the platform team!\nBackups are in S3.")
@@ -352,8 +360,23 @@ def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     code, _, err = run("remember", "My manager is Kai")
     assert (code, err.strip()) == (
         0,
-        f"This may be outdated: My manager is Ute\nIf it is, `memsheaf forget {path}` deletes it.",
+        f"This may be outdated: My manager is Ute\n"
+        f"If it is, `memsheaf forget {path}` deletes it; if not, remember it again.",
     )
+
+
+def test_what_is_said_again_is_no_longer_marked_as_outdated(run: Run) -> None:
+    path = saved(run, "The shop uses Stripe")["path"]
+    run("remember", "The shop uses Go")
+    assert "may be outdated" in run("list")[1]
+
+    code, out, _ = run("remember", "The shop uses Stripe")
+
+    assert (code, out) == (0, f"{path} says that already; it is no longer doubted.\n")
+    assert "may be outdated" not in run("list")[1]
+    assert "supersedes" not in run("show", "project_shop-go.md")[1]
+    assert run("undo")[0] == 0
+    assert "may be outdated" in run("list")[1]
 
 
 def test_what_may_hold_in_part_stays_below_the_new_sentence_and_the_answer_says_so(run: Run) -> None:

@@ -36,6 +36,7 @@ def test_a_conversation_becomes_memories_and_is_not_read_again(run: Run) -> None
     assert code == 0
     assert "1 saved" in out
     (path,) = listed(run)
+    assert f"  saved: {path}\n    our releases go out on Fridays" in out
     assert "releases go out on Fridays" in run("show", path)[1]
     code, out, said = run("extract", "talk.txt")
     assert (code, "all of it was read before" in said, "nothing to keep" in out) == (0, True, True)

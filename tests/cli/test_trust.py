@@ -157,6 +157,20 @@ def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(
     git(clone, "diff", "--quiet")
 
 
+def test_saying_a_fact_again_changes_no_file_that_came_with_a_pull(run: Run, upstream: Path, clone: Path) -> None:
+    bring(upstream, clone, project_a="---\nname: A\ndescription: A\ntype: project\n---\nThe API is in Go.\n")
+    assert run("trust", "--yes")[0] == 0
+    mine = json.loads(run("remember", "The shop uses Stripe", "--json")[1])["memories"][0]["path"]
+    header = f"---\nname: B\ndescription: B\ntype: project\nsupersedes:\n  - {mine}\n---\n"
+    bring(upstream, clone, project_b=f"{header}The shop uses Adyen.\n")
+    before = (clone / ".memory" / "project_b.md").read_bytes()
+
+    assert run("remember", "The shop uses Stripe")[1] == f"{mine} says that already; nothing was changed.\n"
+
+    assert (clone / ".memory" / "project_b.md").read_bytes() == before
+    assert json.loads(run("show", "project_b.md", "--json")[1])["trust"] == "shared"
+
+
 def test_trust_shows_everything_and_accepts_only_when_told(
     run: Run, upstream: Path, clone: Path, tree: object
 ) -> None:

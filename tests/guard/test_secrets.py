@@ -236,8 +236,34 @@ def test_a_password_is_found_though_words_say_what_it_is_for(text: str) -> None:
     assert text[secret.start : secret.end] == re.split('[ "=]+', text.rstrip('"'))[-1]
 
 
+@each_case(
+    "text, secret",
+    [
+        ("The passphrase is correct horse " + "battery staple", "correct horse battery staple"),
+        ("Die Passphrase ist korrekt pferd " + "batterie klammer.", "korrekt pferd batterie klammer"),
+        ('passphrase: "Silver Garden ' + 'Lamp Ocean", from Mira', "Silver Garden Lamp Ocean"),
+        ("WLAN: HomeNet / Schlüssel: Sunny" + "Days", "SunnyDays"),
+        ("wifi: HomeNet\nkey: Sunny" + "Days", "SunnyDays"),
+        ("https://hooks.example/services/T000/B000/XXXX" + "key", "XXXXkey"),
+        ("https://hooks.example.com/catch/a8f5Kd93" + "jfLs02mXnQ7r/", "a8f5Kd93jfLs02mXnQ7r"),
+        ("https://ci.example.com/trigger/door/key/dK3jf8s" + "Lq0Zx7Vb2Nm", "dK3jf8sLq0Zx7Vb2Nm"),
+    ],
+)
+def test_words_and_addresses_that_are_a_secret_are_found(text: str, secret: str) -> None:
+    assert [text[found.start : found.end] for found in find_secrets(text)] == [secret]
+
+
 def test_what_is_said_about_a_password_for_something_passes() -> None:
     texts = [
+        "the passphrase is in 1Password",
+        "The passphrase is stored inside Bitwarden vault Engineering",
+        "The passphrase is four random English words",
+        "the password is kept somewhere safe offline",
+        "passphrase: ask Mira before Friday noon",
+        "wifi: HomeNet / key: see the fridge",
+        "https://hooks.example.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+        "https://git.example.com/acme/webhooks/commit/3f786850e387550fdab836ed7e6dc881de23001b",
+        "https://docs.example.com/webhooks/2024-11-15-release-notes",
         "The password policy for the office is strict",
         "The password for staging is in Vault",
         "The password for prod is in vault-2",
@@ -362,6 +388,7 @@ UNITS = [
     "key_", "secret\\n", "abcdefgh ", "ghp_a\n", "AKIAA\n", "glpat-aaaaaaaaaaaaaaaa\n", "---- BEGIN ",
     "kind: Secret\ndata:\n", "a: b\n  ", "Cookie: a=b; ", "Authorization: ", "WIFI:S:;", "a:1:b:c:", "JBSW ",
     "backup code:\n", "MII", "<D>", "密码", "PIN for a ", "password for a is b1 ", "a with the password ", "(((", '"',
+    "https://hooks/a/", "passphrase is abcde ", "wifi: a / key: ",
 ]  # fmt: skip
 
 

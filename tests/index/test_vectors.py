@@ -159,6 +159,19 @@ def test_a_long_memory_is_cut_into_passages_that_say_what_it_is(body: str) -> No
     assert all(len(text) <= max(FIRST_PASSAGE_CHARS, NEXT_PASSAGE_CHARS) + 20 for text in made)
 
 
+@pytest.mark.parametrize("name", ["Carla leads QA now (before: Anna leads QA and Bob leads ops)", "QA and ops"])
+def test_an_older_text_that_is_kept_below_is_found_as_if_it_stood_alone(name: str) -> None:
+    old = "Anna leads QA and Bob leads ops"
+    body = f"Carla leads QA now\n\nStill true in part, as of 2026-11-19:\n\n{old}"
+    header = f'name: "{name}"\ndescription: "Carla leads QA now (before: {old})"\ntype: project'
+    title = "" if "before" in name else f"{name}\n"
+
+    assert passages(parse("qa.md", f"---\n{header}\n---\n{body}\n".encode())) == [
+        f"{title}Carla leads QA now",
+        f"{title}{old}",
+    ]
+
+
 # finding
 
 

@@ -209,6 +209,49 @@ def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, aft
         assert "\n" not in proposal.name + proposal.description
 
 
+SPLIT = {
+    # what is asked behind a fact is no part of it, unless the answer is
+    "We use pnpm. Can you fix the build?": ["We use pnpm."],
+    "The staging db is broken. Can you fix it?": ["The staging db is broken."],
+    "We use pnpm. Why? Because it is fast.": ["We use pnpm. Why? Because it is fast."],
+    "Can you fix the build? We use pnpm.": ["We use pnpm."],
+    "Which port is it? 8080.": ["Which port is it? 8080."],
+    "Which port is it? Can you look?": ["Which port is it?"],
+    "We use pnpm. Can you remember that the db is wiped on Sundays?": ["We use pnpm.", "the db is wiped on Sundays"],
+    "We use pnpm for all. Remember that.": ["We use pnpm for all."],
+    "We use pnpm. Could you please always answer in German?": [
+        "We use pnpm.", "Could you please always answer in German?",
+    ],
+    # two facts in one sentence, with a scope each
+    "For all my projects I use pnpm, never npm, and in this project staging is wiped on Sundays": [
+        "For all my projects I use pnpm, never npm", "and in this project staging is wiped on Sundays",
+    ],
+    "Remember that I prefer tabs; the shop uses spaces": ["I prefer tabs", "the shop uses spaces"],
+    "Amounts are integers; never use floats for money": ["Amounts are integers; never use floats for money"],
+    "Anna leads QA; Bob leads ops": ["Anna leads QA; Bob leads ops"],
+    "Don't add dependencies; each one takes me a review": ["Don't add dependencies; each one takes me a review"],
+    # no sign is lost
+    "I love Rust. We use pnpm for all! 🎉\nAsk Mira before merging :)": [
+        "I love Rust.", "We use pnpm for all! 🎉", "Ask Mira before merging :)",
+    ],
+    # a line of code is a line, too
+    "The docs are here.\nhttps://wiki.example.com/a": ["The docs are here.\nhttps://wiki.example.com/a"],
+}  # fmt: skip
+
+
+@each_case("text", SPLIT)
+def test_a_text_is_split_where_one_fact_ends(text: str) -> None:
+    assert split_facts(text) == SPLIT[text]
+
+
+def test_what_is_learned_of_one_sentence_has_a_scope_for_each_clause() -> None:
+    facts = said("For all my projects I use pnpm, never npm, and in this project staging is wiped on Sundays")
+
+    assert [fact.content for fact in facts] == [
+        "For all my projects I use pnpm, never npm", "and in this project staging is wiped on Sundays",
+    ]  # fmt: skip
+
+
 @given(st.text())
 def test_every_letter_of_a_text_is_in_one_of_its_facts(text: str) -> None:
     facts = "".join(split_facts(text))

@@ -22,6 +22,9 @@ from memsheaf.text.sentences import (
 NAMED = [
     ("no emojis in commit messages", "=", "no-emojis-commit-messages"),
     ("btw I'm allergic to peanuts", "I'm allergic to peanuts", "allergic-peanuts"),
+    ("I'm vegan", "=", "vegan"),
+    ("No. We never ship on a Friday.", "We never ship on a Friday", "never-ship-friday"),
+    ("No. 5 is the test account", "=", "no-5-test-account"),
     ("ok so the port is 8443 and not 8080", "the port is 8443 and not 8080", "port-8443-not-8080"),
     ("well actually the release train leaves on Mondays", "the release train leaves on Mondays", None),
     ("right, so Tom is vegetarian", "Tom is vegetarian", "tom-vegetarian"),
@@ -47,7 +50,7 @@ NAMED = [
     (
         "just so you know, Priya owns the billing service until Marcus is back from parental leave in February",
         "Priya owns the billing service until Marcus is back from…",
-        "priya-owns-billing-service",
+        "priya-owns-billing-service-until",
     ),
     (
         "We use 4 spaces in Python and 2 in TypeScript, because the QA people need a consistent diff view",
@@ -72,7 +75,7 @@ NAMED = [
     (
         "Run `pnpm test --filter web` before pushing, not the whole suite",
         "Run `pnpm test --filter web` before pushing, not the whole…",
-        "run-pnpm-test-filter-web",
+        "run-pnpm-test-filter-web-before",
     ),
     (
         "never run `make deploy` from a laptop, it has to go through the pipeline",
@@ -102,6 +105,14 @@ NAMED = [
         "rechnungen-bis-5-monats-raus",
     ),
     ("Ich mag Tabs nicht", "=", "tabs-nicht"),
+    ("Never run terraform apply without asking me", "=", "never-run-terraform-apply-without-asking"),
+    ("Nie terraform apply ausführen, ohne mich zu fragen", "=", "nie-terraform-apply-ausführen-ohne"),
+    ("Nunca ejecutes terraform apply sin preguntarme", "=", "nunca-ejecutes-terraform-apply-sin"),
+    (
+        "Only deploy to production after the staging tests have passed",
+        "Only deploy to production after the staging tests…",
+        "only-deploy-production-after",
+    ),
     (
         "Meine Tochter heißt Frieda, mein Sohn heißt Jonte, und der Hund heißt Müsli",
         "Meine Tochter heißt Frieda, mein Sohn heißt Jonte, und…",
@@ -147,9 +158,20 @@ NAMED = [
     (
         "Мы не деплоим в пятницу после обеда, если это не срочный фикс",
         "Мы не деплоим в пятницу после обеда, если это не срочный…",
-        "не-деплоим-пятницу",
+        "не-деплоим-пятницу-после",
     ),
     ("コミットメッセージは英語で書いてください", "=", "コミットメッセージは英語で書いてください"),
+    (
+        "공용 서버에서는 절대로 `make reset` 명령을 실행하지 마세요",
+        "=",
+        "공용-서버에서는-절대로-make-reset-명령을-실행하지-마세요",
+    ),
+    (
+        "共有サーバーでは絶対に `make reset` を実行しないでください",
+        "=",
+        "共有サーバーでは絶対に-make-reset-を実行しないでください",
+    ),
+    ("Il sig. Brambati preferisce le relazioni in PDF", "=", "sig-brambati-preferisce-relazioni-pdf"),
     ("金曜日にデプロイしないでください", "=", "金曜日にデプロイしないでください"),
     ("The US region runs version 4.2", "=", "us-region-runs-version-4-2"),
     ("The backup runs at 2 am", "=", "backup-runs-2am"),
@@ -169,6 +191,12 @@ def test_a_sentence_is_named_as_a_careful_person_would(sentence: str, name: str,
     assert make_name(sentence) == (sentence if name == "=" else name)
     if slug:
         assert file_name("user", make_name(sentence), lambda path: False) == f"user_{slug}.md"
+
+
+def test_the_type_stands_once_in_the_name_of_a_file() -> None:
+    name = "In this project we never push on Fridays unless Mira agrees"
+    assert file_name("project", name, lambda path: False) == "project_never-push-fridays-unless-mira-agrees.md"
+    assert file_name("project", "project", lambda path: False) == "project_project.md"
 
 
 RESTRICTED = [

@@ -21,7 +21,7 @@ from memsheaf.chat.offline.requests import deletes_all
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.turn import DELEGATE, Cost, Event, Failed, Notice, Recalled, RequestLoop, TurnEnded, delegate
-from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
+from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed
 from memsheaf.llm.model import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.recall import Recall
@@ -220,8 +220,8 @@ class Agent:
     def _request(self) -> Request:
         self._made += 1
         if self._made > self._most:
-            raise hinted(
-                CapReached(f"stopped after {self._most} requests in one turn"), "Say `go on` to let it continue."
+            raise CapReached(
+                f"stopped after {self._most} requests in one turn", hint="Say `go on` to let it continue."
             )
         own = [*self.tools.schemas(), DELEGATE]
         if self.memory.session.ignoring:

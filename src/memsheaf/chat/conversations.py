@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import reduce
 from typing import NamedTuple
 
-from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
+from memsheaf.errors import Busy, NotFound, Refused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
 from memsheaf.learn.conversation_file import FILE_PREFIX, FILE_SUFFIX, HISTORY_FILE, ConversationLine
@@ -148,7 +148,7 @@ class Conversation:
                 except Busy:
                     if not self._is_new:
                         why = f"the conversation {self.id} is open already, here or in another process"
-                        raise hinted(Refused(why), "Close it there, or begin another one here.") from None
+                        raise Refused(why, hint="Close it there, or begin another one here.") from None
                 else:
                     if not (self._is_new and os.path.lexists(os.path.join(self._state.folder, self.name))):
                         self._held = held.pop_all()
@@ -172,7 +172,7 @@ class Conversation:
         try:
             conversation_file.append_lines(self._state, self.name, [*before, *lines])
         except Busy as error:
-            raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
+            raise StoreFailed(f"{self.name} cannot be written: {error}", hint=error.hint) from None
         self._is_new = False
         self._waiting = {}
 
@@ -207,7 +207,7 @@ class Conversations:
         ids = _ids(self._state)
         found = self._newest()[:1] if wanted in ("", "last") else [id for id in ids if id.startswith(wanted)]
         if len(found) > 1:
-            raise hinted(Refused(f"{len(found)} conversations begin with {wanted!r}"), f"Give more of the id; {LIST}")
+            raise Refused(f"{len(found)} conversations begin with {wanted!r}", hint=f"Give more of the id; {LIST}")
         if not found:
             raise _missing(id)
         conversation = Conversation(self._state, found[0], clock=self._clock)
@@ -308,10 +308,10 @@ def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
 
 
 def _missing(id: str) -> NotFound:
-    error = NotFound(id)
-    is_any = id in ("", "last")
-    error.args = ("no conversation is kept here yet" if is_any else f"no conversation {one_line(id, 60)!r} is kept",)
-    return hinted(error, LIST if id else "`memsheaf chat` begins one.")
+    why = f"no conversation {one_line(id, 60)!r} is kept"
+    if id in ("", "last"):
+        why = "no conversation is kept here yet"
+    return NotFound(id, why, hint=LIST if id else "`memsheaf chat` begins one.")
 
 
 def _at(id: str) -> str:

@@ -22,7 +22,6 @@ from memsheaf.errors import (
     ScopeRefused,
     SecretFound,
     TextRefused,
-    hinted,
 )
 from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
@@ -263,11 +262,11 @@ class Call:
 
         text = self.file_text(source, TRANSCRIPT)
         if "\0" in text[:4096]:
-            raise hinted(TextRefused(f"{source!r} is not UTF-8 text"), TRANSCRIPT_HINT)
+            raise TextRefused(f"{source!r} is not UTF-8 text", hint=TRANSCRIPT_HINT)
         name = "standard input" if source == "-" else os.path.basename(source)
         turns = read_transcript(text, conversation=name, folders=folders)
         if not turns:
-            raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
+            raise TextRefused("there is no message in it", hint=TRANSCRIPT_HINT)
         return turns
 
     def file_text(self, source: str, most: int) -> str:
@@ -311,11 +310,14 @@ def insisting() -> Iterator[None]:
     try:
         yield
     except Exists as error:
-        raise hinted(error, f"--replace puts this in its place; or choose another name. {error.hint}") from None
+        error.hint = f"--replace puts this in its place; or choose another name. {error.hint}"
+        raise
     except SecretFound as error:
-        raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
+        error.hint = f"{error.hint} If you must, --allow-secret stores it as it is."
+        raise
     except (Duplicate, NotWorth) as error:
-        raise hinted(error, f"{error.hint} --anyway stores it as it is.") from None
+        error.hint = f"{error.hint} --anyway stores it as it is."
+        raise
 
 
 def local_minute(at: str) -> str:

@@ -24,7 +24,6 @@ from memsheaf.errors import (
     Ref,
     SecretFound,
     TextRefused,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets, without_secrets
@@ -36,7 +35,7 @@ from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import asks_to_forget
-from memsheaf.text.sentences import current_part, is_question
+from memsheaf.text.sentences import current_part, find_sentences, is_question
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -96,8 +95,14 @@ def remember(call: Call) -> int:
                     raise
                 refused.append((without_secrets(fact), error))
     value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
-    reasons = [(fact, str(error).removesuffix("; nothing was stored"), error.hint) for fact, error in refused]
-    notes = [Note(f"Not saved: {fact}\n  {reason}. {hint}", "yellow") for fact, reason, hint in reasons]
+    notes = []
+    for fact, problem in refused:
+        reason = str(problem).removesuffix("; nothing was stored")
+        notes.append(Note(f"Not saved: {fact}\n  {reason}. {problem.hint}", "yellow"))
+    sentences = (text[start:end] for start, end in find_sentences(text))
+    for each in filter(is_question, sentences):
+        if not any(each in fact or fact in each for fact in facts):
+            notes.append(Note(f"Not saved, since it is a question: {each}"))
     parts = [part for fact in saved for part in _describe_saved(call, fact)]
     changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
@@ -136,7 +141,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     scope = memory.scope
     file = call.label(memory.ref)
     if memory is old:
-        yield f"{file} says that already; nothing was changed."
+        yield f"{file} says that already; {'it is no longer doubted' if linked else 'nothing was changed'}."
         return
     yield f"{'Updated' if old else 'Saved'} {file}"
     body = current_part(memory.body)
@@ -150,7 +155,7 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
-        deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it."
+        deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it; if not, remember it again."
         yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
     yield from _warn_of_end(memory)
     if is_question(body):
@@ -437,8 +442,10 @@ def _run_editor(environment: Mapping[str, str], draft: str) -> None:
         words = shlex.split(editor, posix=sys.platform != "win32")
         code = subprocess.run([*words, draft], env=dict(environment), check=False).returncode
     except (OSError, ValueError) as error:
-        failed = MemsheafError(f"the editor {editor!r} cannot be run: {error}")
-        raise hinted(failed, "Name another in $EDITOR, such as `export EDITOR=nano`.") from None
+        raise MemsheafError(
+            f"the editor {editor!r} cannot be run: {error}",
+            hint="Name another in $EDITOR, such as `export EDITOR=nano`.",
+        ) from None
     if code != 0:
         raise MemsheafError(f"the editor {editor!r} ended with status {code}")
 

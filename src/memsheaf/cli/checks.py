@@ -11,7 +11,7 @@ from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.encode import find_problem
-from memsheaf.errors import Ref, ScopeRefused, hinted
+from memsheaf.errors import Ref, ScopeRefused
 from memsheaf.guard.citations import cited, make
 from memsheaf.hosts import health as host_health
 from memsheaf.hosts.installing import Placement, program_words
@@ -71,7 +71,7 @@ def audit(call: Call) -> int:
     roots = ", ".join(audit.root for audit in audits)
     if call.options.check:
         if not there:  # else a scope that is mistyped keeps a build green for ever
-            raise hinted(ScopeRefused(f"there is no folder {roots}"), "`memsheaf scopes` shows what there is.")
+            raise ScopeRefused(f"there is no folder {roots}", hint="`memsheaf scopes` shows what there is.")
         lines = [f"{finding.path}: {finding.kind}: {finding.problem}" for finding in findings]
         return call.answer(value, lines or Note("nothing to report"), code=int(failed))
     checked = f"checked {plural(files, 'file')} of {', '.join(there)}; nothing was changed"

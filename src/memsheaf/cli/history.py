@@ -12,7 +12,7 @@ from memsheaf import transfer
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, NotFound, NotInHistory, Ref, hinted
+from memsheaf.errors import Changed, NotFound, NotInHistory, Ref
 from memsheaf.memory import parse
 from memsheaf.open_scope import TOGETHER, OpenScope
 from memsheaf.scope import project_root
@@ -125,7 +125,7 @@ def redo(call: Call) -> int:
     with call.memory() as memory:
         undos = [undo for scope in memory.open_scopes(lasting=True) for undo in _last_undo(scope)]
     if not undos:
-        raise hinted(NotInHistory("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
+        raise NotInHistory("nothing is left to redo", hint="`memsheaf log --full` shows what happened.")
     last = max(undos, key=lambda undo: undo.at)
     return _undo(call, last.id, "Done again", call.undo_hint())
 
@@ -153,9 +153,11 @@ def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
         except (Changed, NotInHistory) as error:
             lost = [line for scope in memory.open_scopes(lasting=True) for line in scope.describe_lost()]
             if lost or not isinstance(error, Changed):
-                raise hinted(error, "; ".join(lost) or error.hint) from None
+                error.hint = "; ".join(lost) or error.hint
+                raise
             since = f"It was changed again since: `memsheaf log --full {call.label(error.ref)}` shows by whom"
-            raise hinted(error, f"{since}; undo that first, by its id.") from None
+            error.hint = f"{since}; undo that first, by its id."
+            raise
     scopes = ", ".join(dict.fromkeys(commit.scope for commit in commits))
     changes = [change for commit in commits for change in _changes_json(call, commit)]
     return call.answer(

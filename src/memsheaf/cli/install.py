@@ -11,7 +11,7 @@ from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled
 from memsheaf.cli.settings import settings_file
 from memsheaf.cli.transfer import offer_import
-from memsheaf.errors import Refused, hinted
+from memsheaf.errors import Refused
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.formats import RENDER
 from memsheaf.hosts.importers import Surroundings, claude_memory_folder, read_claude_memory
@@ -66,11 +66,13 @@ def install(call: Call) -> int:
     place, files = _placement(call), SettingsFiles(call.settings().state)
     hosts = _named(call) or [host for host in HOSTS if is_found(host, call.environment)]
     if not hosts:
-        raise hinted(Refused("no coding agent was found on this machine"), f"Name one: {', '.join(HOSTS)}.")
+        raise Refused("no coding agent was found on this machine", hint=f"Name one: {', '.join(HOSTS)}.")
     planned = {host: [files.plan(target) for target in make_targets(host, place)] for host in hosts}
     for host in [host for host, changes in planned.items() if not changes]:
-        error = Refused(f"{CLIENTS[host]['title']} has no settings in a project")
-        raise hinted(error, f"Leave --project out: memsheaf install {host}")
+        raise Refused(
+            f"{CLIENTS[host]['title']} has no settings in a project",
+            hint=f"Leave --project out: memsheaf install {host}",
+        )
     done = _carry_out(call, files, planned, "Install")
     if done is None:
         return 0

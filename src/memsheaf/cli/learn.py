@@ -136,9 +136,10 @@ def _distilled_lines(call: Call, done: Distilled, *, hint: bool) -> Iterator[str
     counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
     summary = counts if done.verdicts else "nothing to keep."
     yield f"Read {plural(done.turns, 'turn')}: {summary}"
-    for one in done.verdicts:
-        outcome = {"saved": "saved", "queued": "waiting for review"}.get(one.outcome, "dropped")
-        yield f"  {outcome}: {_verdict_name(call, one) or one.proposal.name}" + (f" ({one.why})" if one.why else "")
+    for verdict in done.verdicts:
+        why = verdict.why and f" ({verdict.why})"
+        yield f"  {verdict.outcome}: {_verdict_name(call, verdict)}{why}"
+        yield f"    {one_line(verdict.proposal.content, 200)}"
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
     command = next(filter(shutil.which, ("claude", "codex")), "") if hint and done.turns else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Part, Styled
-from memsheaf.errors import NotFound, Refused, hinted
+from memsheaf.errors import NotFound, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import KINDS
 from memsheaf.scope import Scope
@@ -71,7 +71,8 @@ def promote(call: Call) -> int:
             sources = promotion.sources(layers, session=options.session or "", task=options.task or "")
         except NotFound as error:
             hint = "`memsheaf session list --all` and `memsheaf task list` show what there is."
-            raise hinted(error, hint) from None
+            error.hint = hint
+            raise
         found = [item for scope in sources for item in promotion.items(layers.only(scope))]
         if options.item:
             found = [_find_item(found, options.item)]
@@ -114,7 +115,7 @@ def _find_item(found: Sequence[PromotionItem], wanted: str) -> PromotionItem:
         raise Usage(f"several items begin with {wanted!r}: {', '.join(item.id for item in fitting)}")
     if not fitting:
         hint = "`memsheaf promote` lists the items; what was promoted is not offered again."
-        raise hinted(Refused(f"no item that waits begins with {wanted!r}"), hint)
+        raise Refused(f"no item that waits begins with {wanted!r}", hint=hint)
     return fitting[0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import NotFound, Ref, hinted
+from memsheaf.errors import NotFound, Ref
 from memsheaf.index.browse import Filter
 from memsheaf.memory import KINDS
 from memsheaf.open_scope import list_page, prompt_sections
@@ -101,7 +101,8 @@ def show(call: Call) -> int:
         try:
             memory = layers.read(find_memory(layers, call.options.file))
         except NotFound as error:
-            raise hinted(error, "; ".join(list_notices(layers)) or error.hint) from None
+            error.hint = "; ".join(list_notices(layers)) or error.hint
+            raise
         warnings = [*memory.warnings, *layers.open_scope(memory.scope).caveats(memory)]
         file = layers.label(memory.ref)
         unsent = _unsent(layers).get(memory.ref, "")

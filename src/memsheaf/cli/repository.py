@@ -10,7 +10,7 @@ from stat import S_ISREG
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.config import Settings
-from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
+from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
@@ -63,7 +63,7 @@ def init(call: Call) -> int:
     settings, options = call.settings(), call.options
     checkout, identity = find_repository(here(), settings.home)
     if not checkout:
-        raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
+        raise ScopeRefused(f"there is no repository around {here()!r}", hint="`git init` makes one.")
     root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
     refuse_hub(Locations(home, root, settings.home, settings.state, settings.cache))
     if options.undo:
@@ -101,8 +101,7 @@ def _undo_init(call: Call, checkout: str, home: str) -> int:
     if not is_in_use and not os.path.lexists(root):
         return _answer_move(call, {"root": home, "kept": []}, root, MovedProject(()))
     if not is_in_use or not os.path.isdir(root):
-        error = ScopeRefused(f"the memory of {checkout!r} is not in use")
-        raise hinted(error, "`memsheaf scopes` shows where it is.")
+        raise ScopeRefused(f"the memory of {checkout!r} is not in use", hint="`memsheaf scopes` shows where it is.")
     _open_memory(checkout).close()
     keep = list_tracked(checkout, root)
     if keep is None:
@@ -168,10 +167,10 @@ def _open_memory(checkout: str, *, create: bool = False) -> Folder:
         with suppress(FileNotFoundError):
             if not S_ISREG(memory.stat(".gitignore").st_mode):
                 memory.close()
-                raise hinted(ScopeRefused(f"'{FOLDER}/.gitignore' is a link or not a file"), look)
+                raise ScopeRefused(f"'{FOLDER}/.gitignore' is a link or not a file", hint=look)
         return memory
     except PathRefused as error:
-        raise hinted(ScopeRefused(f"{error.path!r} is a link or not a folder"), look) from None
+        raise ScopeRefused(f"{error.path!r} is a link or not a folder", hint=look) from None
     except OSError as error:
         raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
 
@@ -216,7 +215,7 @@ def trust(call: Call) -> int:
     root = os.path.join(checkout, FOLDER) if checkout else ""
     owners = sorted(foreign_owners(checkout)) if checkout else []
     if not root or not (os.path.lexists(root) or owners):
-        raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
+        raise ScopeRefused(f"there is no {FOLDER} around {here()!r}", hint="`memsheaf init` makes one.")
     if options.withdraw:
         withdraw(settings.home, checkout)
         said = f"{root} is not used any more; its files are as they were."
@@ -301,9 +300,9 @@ def _refuse_journals(call: Call, checkout: str, root: str) -> None:
     folders = (path.rpartition("/")[0] for path in list_tracked(checkout, root) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
         places = " ".join(os.path.join(root, folder) for folder in found)
-        raise hinted(
-            ScopeRefused(f"git tracks a journal, which is no file of a repository: {places}"),
-            "`git rm -r` removes it; `git rm -r --cached` if this machine made it, which keeps the files.",
+        raise ScopeRefused(
+            f"git tracks a journal, which is no file of a repository: {places}",
+            hint="`git rm -r` removes it; `git rm -r --cached` if this machine made it, which keeps the files.",
         )
 
 

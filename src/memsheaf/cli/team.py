@@ -14,7 +14,7 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, group, positive, whole
 from memsheaf.cli.hub import sync_value, tell_sync
 from memsheaf.cli.output import Note, Part, Table
-from memsheaf.errors import HubRefused, MemsheafError, NotFound, Refused, hinted
+from memsheaf.errors import HubRefused, MemsheafError, NotFound, Refused
 from memsheaf.hub import HubSettings
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica_state import Synced, settings_of
@@ -65,7 +65,8 @@ def create(call: Call) -> int:
     try:
         _, synced = _attach(call, invitation)
     except MemsheafError as error:
-        raise hinted(error, f"The team was created; join it: memsheaf team join '{invitation.url}'") from None
+        error.hint = f"The team was created; join it: memsheaf team join '{invitation.url}'"
+        raise
     team, member, _ = invitation
     value = {"team": team, "member": member, "role": "admin", "scope": f"team/{team}", **sync_value(synced)}
     said = f"Created the team {team}; its scope is team/{team}, and you are its admin, {member}."
@@ -126,8 +127,11 @@ def remove(call: Call) -> int:
     """
     with _opened(call) as hub:
         if not hub.administer("remove", call.options.member):
-            error = NotFound(call.options.member, f"{call.options.member!r} is no member of the team")
-            raise hinted(error, "`memsheaf team members` lists them.")
+            raise NotFound(
+                call.options.member,
+                f"{call.options.member!r} is no member of the team",
+                hint="`memsheaf team members` lists them.",
+            )
     return call.answer({"removed": call.options.member}, f"Removed {call.options.member}; what they wrote stays.")
 
 
@@ -202,8 +206,9 @@ def revoke(call: Call) -> int:
     with _opened(call) as hub:
         count = int(str(hub.administer("revoke_token", call.options.which)))
     if not count:
-        error = NotFound(call.options.which, "no valid token has that id or member")
-        raise hinted(error, "`memsheaf team tokens` lists them.")
+        raise NotFound(
+            call.options.which, "no valid token has that id or member", hint="`memsheaf team tokens` lists them."
+        )
     return call.answer({"revoked": count}, f"Revoked {plural(count, 'token')}.")
 
 
@@ -279,9 +284,9 @@ def _settings(call: Call) -> HubSettings:
     for settings in found.values():
         if settings and settings.is_postgres:
             return settings
-    raise hinted(
-        HubRefused(f"this machine is not in the team {name!r}" if name else "this machine is in no team"),
-        "`memsheaf team join LINE` with the line of an admin, or `memsheaf team create NAME URL`.",
+    raise HubRefused(
+        f"this machine is not in the team {name!r}" if name else "this machine is in no team",
+        hint="`memsheaf team join LINE` with the line of an admin, or `memsheaf team create NAME URL`.",
     )
 
 
@@ -300,6 +305,7 @@ def _admin() -> ModuleType:
     try:
         from memsheaf.hub import postgres_admin
     except ImportError:
-        needed = HubRefused("a hub on PostgreSQL needs psycopg")
-        raise hinted(needed, "`pip install 'memsheaf[team]'` brings it.") from None
+        raise HubRefused(
+            "a hub on PostgreSQL needs psycopg", hint="`pip install 'memsheaf[team]'` brings it."
+        ) from None
     return postgres_admin

@@ -22,7 +22,7 @@ MIN_PERSONAL = 0.5  # from which a sentence is about the person
 USER_WEIGHT = 3.0  # "I prefer pnpm" may be of the type `user` or `feedback`, and is more useful as the first
 MIN_PERSONAL_PROJECT = 0.6  # of a sentence of the type `project`, which is the project's in doubt
 _TASK_ENDS = (5, 7, 10)  # five types, two scopes, three ways to stand beside an older sentence, three ways to ask
-_FIRST_PERSON = r"(?i)\b(?:I|me|my|mine|ich|mich|mir|mein\w*|je|moi|mon|ma|mes|yo|mi|mis)\b|我|私|僕"
+FIRST_PERSON = r"(?i)\b(?:I|me|my|mine|ich|mich|mir|mein\w*|je|moi|mon|ma|mes|yo|mi|mis)\b|我|私|僕"
 
 
 class Judgement(NamedTuple):
@@ -64,7 +64,7 @@ def judge_sentence(text: str, before: str = "") -> Judgement:
     """
     likely = _ask(before[-MAX_CONTEXT_CHARS:], text[:MAX_CHARS])
     if not likely:
-        is_personal = bool(re.search(_FIRST_PERSON, text))
+        is_personal = bool(re.search(FIRST_PERSON, text))
         return Judgement("user" if is_personal else "project", UNJUDGED_WORTH, float(is_personal))
     types, personal = likely[:5], likely[5]
     types[2] *= USER_WEIGHT

@@ -394,7 +394,7 @@ def defining(lines: Sequence[bytes], path: str, symbol: str) -> list[int]:
     if path.endswith(_PROSE_SUFFIXES):
         return [number for number, line in enumerate(lines, 1) if line[:1] == b"#" and _slug(line) == symbol.lower()]
     *outer, name = parts(symbol)
-    definition = _definition(name)
+    definition = re.compile(_DEFINING_LINE.replace(b"NAME", word(name).pattern))
     numbers: list[int] = []
     for number, line in _lines_with(lines, name):
         if len(line) < MAX_LINE_BYTES and definition.match(line) and len(numbers) < MAX_DEFINITIONS:
@@ -408,11 +408,6 @@ def defining(lines: Sequence[bytes], path: str, symbol: str) -> list[int]:
 def word(name: str) -> re.Pattern[bytes]:
     """Return the pattern that finds a name where it is a word of its own."""
     return re.compile(rb"(?<!%b)%b(?!%b)" % (_NAME_CHAR, re.escape(name.encode("utf-8", "replace")), _NAME_CHAR))
-
-
-@lru_cache(maxsize=64)
-def _definition(name: str) -> re.Pattern[bytes]:
-    return re.compile(_DEFINING_LINE.replace(b"NAME", word(name).pattern))
 
 
 def _lines_with(lines: Sequence[bytes], name: str) -> Iterator[tuple[int, bytes]]:

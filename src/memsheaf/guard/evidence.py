@@ -25,11 +25,11 @@ _NAMING_TOKEN = (
     r"|`(?P<code>[^`\n]{1,200})`"
     r"|(?<![\w./\\@~$-])(?P<bare>[\w.@+-]+(?:/[\w.@+-]+)*/?)"
 )
-_CODE_PATH = r"(?:\./)?([\w.@+-]+(?:/[\w.@+-]+)*/?)(?::[0-9]+(?:-[0-9]+)?)?"
 _FILE_NAME = (
     r".*\.(?:py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|cc|cpp|hpp|rb|php|swift|scala|sh|bash|zsh|fish|ps1|md|mdx"
     r"|rst|txt|toml|ya?ml|jsonl|ipynb|scss|vue|svelte|dart|lua|nix|png|jpe?g|gif|pdf)"
 )
+_CODE_PATH = rf"(?:\./)?(?=[^:]*/|{_FILE_NAME}(?:\Z|:[0-9]))([\w.@+-]+(?:/[\w.@+-]+)*/?)(?::[0-9]+(?:-[0-9]+)?)?"
 # An ending of files and of attributes: `package.json` and `response.json`, `Cargo.lock` and `self.lock`.
 _FILE_OR_MEMBER = r".*\.(?:json|lock|html?|xml|css|csv|c|h|cs|sql|svg|proto|ini|cfg|conf|tf|mk|tex)"
 _MEMORY_FILE = rf"(?:facts/)?(?:MEMORY|CONTEXT|NOTES|TASK|(?:{'|'.join(KINDS)})_.*)\.md"
@@ -83,7 +83,9 @@ def named_in(body: str) -> Named:
     symbols: dict[str, None] = {}
     for token in re.finditer(_NAMING_TOKEN, without_fences(body)):
         code = (token["code"] or "").strip()
-        if path := _bare_path(token["bare"]) if token["bare"] else _code_path(code):
+        match = re.fullmatch(_CODE_PATH, code)
+        path = match[1] if match else _bare_path(token["bare"] or "")
+        if _is_named_path(path):
             paths[path] = None
         elif symbol := _code_symbol(code):
             symbols[symbol] = None
@@ -114,16 +116,7 @@ def _bare_path(token: str) -> str:
     name = path.rpartition("/")[2]
     if not re.fullmatch(f"{_FILE_NAME}|{_FILE_OR_MEMBER}", name) or (name == path and path.endswith(".js")):
         return ""
-    return path if _is_named_path(path) else ""
-
-
-def _code_path(code: str) -> str:
-    match = re.fullmatch(_CODE_PATH, code)
-    if not match:
-        return ""
-    path = match[1]
-    is_like_path = "/" in path or re.fullmatch(_FILE_NAME, path)
-    return path if is_like_path and _is_named_path(path) else ""
+    return path
 
 
 def _is_named_path(path: str) -> bool:

@@ -26,10 +26,13 @@ MAX_STEM_BYTES = 100
 PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
-MAX_SLUG_BYTES = 75
+MAX_SLUG_BYTES = 85
 MAX_TITLE_WORDS = 2
 _DO_NOT = r"(?i)\b\w+n['’]t\b|\bdo not\b|\bcannot\b"
-_NO_WORD = r"(?i)['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"  # of a file name
+_NO_WORD = (  # of a file name
+    r"(?i)(?:\b(?:i|you|we|they|he|she|it|that))?['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)"
+    r"|\bhttps?://(?:www\.)?"
+)
 _HOUR_END = r"(?i)(?<=\d)\s(?=[ap]m\b)"
 _NO_END = r"\d+|ask|call|tell|give|make|let|check"  # of a name that is cut
 _PROPER_NAME = r"\b[A-Z]{2,}\b|(?<=\w )[A-Z]\w+"  # "US" and "Go" are no common words
@@ -169,7 +172,7 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
-    stem = f"{slug(kind, 20)}_{_telling_slug(name)}"
+    stem = f"{slug(kind, 20)}_{_telling_slug(kind, name)}"
     path = f"{stem}.md"
     number = 1
     while taken(path):
@@ -248,11 +251,13 @@ def _readable(name: str) -> str:
     return unicodedata.normalize("NFC", readable.rstrip("-"))
 
 
-def _telling_slug(name: str) -> str:
+def _telling_slug(kind: str, name: str) -> str:
     """Return the words of a name that tell it from others, in their order, as many as there is room for.
 
     A word is what stands between blanks, so that an address or a place in the code is there as a whole or not at all.
-    A negation stays: "Don't use Redis" is `no-redis`. All words of a title stay, and of a name without telling words.
+    A negation stays: "Don't use Redis" is `no-redis`. A condition that is cut off leaves its first word, or else
+    "Never deploy … without asking" would be `never-deploy`. All words of a title stay, and of a name without telling
+    words.
     """
     plain_name = re.sub(_HOUR_END, "", re.sub(_NO_WORD, " ", re.sub(_DO_NOT, " no ", name)))
     groups = common_words(plain_name).copy()
@@ -263,9 +268,17 @@ def _telling_slug(name: str) -> str:
     if len(pieces) <= MAX_TITLE_WORDS or not set(telling).difference(groups):
         telling = pieces
     telling = [piece for piece, following in pairwise([*telling, ""]) if not f"{following}-".startswith(f"{piece}-")]
+    if telling[:1] == [kind]:
+        telling = telling[1:] or telling
+    whole = telling.copy()
     while len(telling) > 1 and slug("-".join(telling)) != "-".join(telling):
         telling.pop()
         # Without what is cut off, a number says nothing, nor does "ask", and "unless I …" says the wrong thing.
         while len(telling) > 2 and (re.fullmatch(_NO_END, telling[-1]) or not groups.keys().isdisjoint(telling[-2:])):
             telling.pop()
+    restricting = "nlc" if "n" in map(groups.get, telling) else "lc"
+    lost = [piece for piece in whole[len(telling) :] if groups.get(piece, "w") in restricting]
+    marked = "-".join([*telling, *lost[:1]])
+    if slug(marked) == marked:
+        return marked
     return slug("-".join(telling) or name)

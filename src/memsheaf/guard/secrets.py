@@ -56,10 +56,8 @@ def find_secrets(text: str) -> list[Secret]:
     >>> find_secrets("the wifi password is Corr3ct-H0rse-Fake")
     [Secret(kind='a password', start=21, end=39)]
     """
-    if text.isascii():
-        return _find_in_views(plain_view(text))
     normal = normalize(text)
-    secrets = _find_in_views(plain_view(normal))
+    secrets = _find_in_views(View(normal, range(len(normal))))
     if normal == text or not secrets:
         return secrets
     # Where each character came from is worth knowing only now.
@@ -406,11 +404,6 @@ class View(NamedTuple):
     def original(self, start: int, end: int) -> tuple[int, int]:
         """Return where a piece of the view stands in the text itself."""
         return self.origins[start], self.origins[end - 1] + 1
-
-
-def plain_view(text: str) -> View:
-    """Return a text as it stands."""
-    return View(text, range(len(text)))
 
 
 def normalize(text: str) -> str:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from memsheaf.text.neutralize import one_line
 from memsheaf.text.spoken import spoken
 
+MAX_QUOTED_CHARS = 60
 MAX_CHARS_READ = 20_000
 
 # Words that bind a sentence to its moment, in English, German, French, Spanish, Chinese and Japanese.
@@ -154,7 +156,7 @@ def ephemeral(text: str) -> str:
         for sentence in _sentences(line):
             if match := re.search(_SINGLE_TASK, sentence):
                 why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
-                return f"{_shorten(match[0])!r} {why}"
+                return f"{one_line(match[0], MAX_QUOTED_CHARS)!r} {why}"
             words = _find_moment(sentence)
             if words and not re.search(_NAMED_END, line):
                 return f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
@@ -201,17 +203,13 @@ def derivable(text: str, *, cited: bool = False) -> str:
     if len(lookups) <= others or re.search(_REASON_WORDS, lowered):
         return ""
     why = "can be looked up in the code or its history; keep why it is so, or what follows from it"
-    return f"{_shorten(lookups[0])!r} {why}"
+    return f"{one_line(lookups[0], MAX_QUOTED_CHARS)!r} {why}"
 
 
 def _sentences(text: str) -> Iterator[str]:
     for sentence in re.split(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n", text):
         if bare := sentence.strip(" \t*_#->•"):
             yield bare
-
-
-def _shorten(words: str) -> str:
-    return words if len(words) <= 60 else words[:57].rstrip() + "..."
 
 
 _CODE_LINE = (

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memsheaf.errors import Refused, hinted
+from memsheaf.errors import Refused
 from memsheaf.hosts.formats import RENDER, as_json_lines, as_line
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
@@ -47,8 +47,10 @@ def describe_client(
     """
     known = find_client(client)
     if url and not known["variable"]:
-        error = Refused(f"there is no text with a URL for {known['title']}: it starts its servers itself")
-        raise hinted(error, f"Leave the URL out: memsheaf mcp --print-config {client}")
+        raise Refused(
+            f"there is no text with a URL for {known['title']}: it starts its servers itself",
+            hint=f"Leave the URL out: memsheaf mcp --print-config {client}",
+        )
     require_text((*words, url, token))
     system = system or _system()
     bearer = f"Bearer {known['variable'].replace('NAME', token)}"
@@ -84,7 +86,7 @@ def render_client(
 def find_client(name: str) -> Mapping[str, Any]:
     """The entry of a host. Raises Refused when there is none of that name."""
     if name not in CLIENTS:
-        raise hinted(Refused(f"unknown client {name[:40]!r}"), f"Known are {', '.join(CLIENTS)}.")
+        raise Refused(f"unknown client {name[:40]!r}", hint=f"Known are {', '.join(CLIENTS)}.")
     return CLIENTS[name]
 
 
@@ -139,7 +141,7 @@ def require_text(words: Sequence[str]) -> None:
     for word in words:
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
             shown = word.encode("ascii", "backslashreplace").decode()
-            raise hinted(Refused(f"{shown!r} is no text: no settings can hold it"), "Choose names in valid UTF-8.")
+            raise Refused(f"{shown!r} is no text: no settings can hold it", hint="Choose names in valid UTF-8.")
 
 
 def _note(client: Mapping[str, Any], token: str) -> str:

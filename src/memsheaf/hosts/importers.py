@@ -19,7 +19,7 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-from memsheaf.errors import PathRefused, Refused, ScopeRefused, hinted
+from memsheaf.errors import PathRefused, Refused, ScopeRefused
 from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.scope import open_plain, refuse_links, repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
@@ -119,7 +119,7 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
 
 
 def _nothing(place: str) -> Refused:
-    return hinted(Refused(f"there is no {place}"), "Name the file or folder to import.")
+    return Refused(f"there is no {place}", hint="Name the file or folder to import.")
 
 
 def _is_in_repository(path: str) -> bool:
@@ -379,7 +379,7 @@ def _read_mem0(file: str, _: Surroundings) -> Foreign:
 def _read_server_memory(file: str, _: Surroundings) -> Foreign:
     """Yield the graph of @modelcontextprotocol/server-memory: an entity with its relations is a memory."""
     if not file:
-        raise hinted(Refused("MEMORY_FILE_PATH does not say where the file is"), "Name its memory.jsonl.")
+        raise Refused("MEMORY_FILE_PATH does not say where the file is", hint="Name its memory.jsonl.")
     entities: dict[str, Fields] = {}
     relations: list[tuple[str, Fields]] = []
     for where, entry in _graph_entries(_read_text(file)):
@@ -455,7 +455,7 @@ def _read_start(file: str, size: int) -> bytes:
             return opened.read(size)
     except OSError as error:
         why = f"{file!r} cannot be read: {error.strerror or error}"
-        raise hinted(Refused(why), "Name the file to import.") from None
+        raise Refused(why, hint="Name the file to import.") from None
 
 
 def _read_text(file: str) -> str:
@@ -489,7 +489,7 @@ def _text(row: Fields, *keys: str) -> str:
 
 
 def _wrong_shape(file: str, tool: str, hint: str) -> Refused:
-    return hinted(Refused(f"{file!r} is not what {tool} writes"), hint)
+    return Refused(f"{file!r} is not what {tool} writes", hint=hint)
 
 
 class ForeignTool(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from memsheaf import __version__
-from memsheaf.errors import Exists, PathRefused, StoreFailed, hinted
+from memsheaf.errors import Exists, PathRefused, StoreFailed
 from memsheaf.scope import parse_object
 from memsheaf.store.safe_dir import Folder, read_file, replace, walk
 
@@ -93,7 +93,7 @@ def write_plugin(folder: str, words: Sequence[str]) -> list[str]:
     try:
         with Folder.open(folder, create=True) as opened:
             if opened.names() and not _holds_plugin(opened):
-                raise hinted(Exists(folder), "Name an empty folder, or one that holds the plugin.")
+                raise Exists(folder, hint="Name an empty folder, or one that holds the plugin.")
             for name, text in files.items():
                 with walk(opened, name, create=True) as (inner, base):
                     with suppress(FileNotFoundError):
@@ -111,7 +111,7 @@ def _refuse_repository_links(path: str) -> None:
         is_in_repository = is_in_repository or os.path.lexists(os.path.join(step, ".git"))
         step = os.path.join(step, name)
         if is_in_repository and os.path.islink(step):
-            raise hinted(PathRefused(step, "it is a link in a repository"), "Name the folder that it leads to.")
+            raise PathRefused(step, "it is a link in a repository", hint="Name the folder that it leads to.")
 
 
 def _holds_plugin(folder: Folder) -> bool:

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import HubRefused, hinted
+from memsheaf.errors import HubRefused
 from memsheaf.store import Commit, Version
 
 COPY = os.path.join("hub.git", "repository.git")
@@ -235,8 +235,8 @@ class HubSettings(NamedTuple):
         """The address as it is shown. Raises HubRefused when there is none, or part of it may be misread."""
         if self.unreadable:
             hint = "`memsheaf hub add SCOPE URL` makes it anew, `memsheaf hub remove SCOPE` goes on without."
-            raise hinted(HubRefused(f"{self.unreadable!r} is damaged: memories are read, and not changed"), hint)
+            raise HubRefused(f"{self.unreadable!r} is damaged: memories are read, and not changed", hint=hint)
         if (shown := self.shown).endswith("***"):
             hint = "Write @ as %40, / as %2F, ? as %3F, # as %23, % as %25 in a password or path."
-            raise hinted(HubRefused("the address of the hub cannot be read"), hint)
+            raise HubRefused("the address of the hub cannot be read", hint=hint)
         return shown

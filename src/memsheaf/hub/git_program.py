@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import IO
 from urllib.parse import quote, unquote
 
-from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, hinted
+from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError
 from memsheaf.hub import time_left
 from memsheaf.text.neutralize import one_line
 
@@ -158,7 +158,7 @@ class GitProgram:
                         raise silent from None
                     seen = len(late.stderr or b"")
         if missing := _CANNOT_RUN.search(said):
-            raise hinted(HubRefused(f"{os.fsdecode(missing[1])} is not installed"), INSTALL_SSH)
+            raise HubRefused(f"{os.fsdecode(missing[1])} is not installed", hint=INSTALL_SSH)
         why = self._told(said, f"git ended with {process.returncode}")
         heard = _HEARD.search(said)
         self.heard = one_line(heard[1].decode("utf-8", "replace"), 200) if heard else ""
@@ -170,21 +170,22 @@ class GitProgram:
         """The error for what git said of a remote; `refused` when it answered."""
         if "(non-fast-forward)" in why:
             hint = "An erasure replaces the history: allow forced pushes to the branches memsheaf/*, then sync again."
-            return hinted(HubRefused(f"{self._shown} does not let a history be replaced"), hint)
+            return HubRefused(f"{self._shown} does not let a history be replaced", hint=hint)
         if "shallow roots" in why:
-            found = HubRefused(f"{self._shown} is a shallow clone, without most of the history")
-            return hinted(found, "Run `git fetch --unshallow` there, or take the repository that it was cloned from.")
+            return HubRefused(
+                f"{self._shown} is a shallow clone, without most of the history",
+                hint="Run `git fetch --unshallow` there, or take the repository that it was cloned from.",
+            )
         if f"'{REMOTE}'" in why:
-            return hinted(HubRefused("this git is too old"), INSTALL_GIT)
+            return HubRefused("this git is too old", hint=INSTALL_GIT)
         if refused or _REFUSED.search(why):
             found = HubRefused(f"{self._shown}: {why}")
             found.lacks_permission = refused and bool(_REFUSED.search(why))
             found.is_of_commit = refused and not found.lacks_permission
+            found.hint = f"Try it by hand: git ls-remote {self._shown}"
             if refused:
-                return hinted(
-                    found, "Let this machine push to the branches memsheaf/*, then run `memsheaf hub sync`."
-                )
-            return hinted(found, f"Try it by hand: git ls-remote {self._shown}")
+                found.hint = "Let this machine push to the branches memsheaf/*, then run `memsheaf hub sync`."
+            return found
         return HubUnreachable(f"{self._shown}: {why}")
 
     @contextmanager
@@ -199,7 +200,7 @@ class GitProgram:
         except FileNotFoundError:
             if not os.path.isdir(self.folder):
                 raise LocalGitFailed("the folder is gone") from None
-            raise hinted(HubRefused("git is not installed"), INSTALL_GIT) from None
+            raise HubRefused("git is not installed", hint=INSTALL_GIT) from None
         ended = False
         try:
             yield process

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
 
-from memsheaf.errors import HubRefused, StoreFailed, hinted
+from memsheaf.errors import HubRefused, StoreFailed
 from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
@@ -50,8 +50,10 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = SILENT_SECO
         try:
             from memsheaf.hub.postgres import PostgresHub
         except ImportError:
-            error = HubRefused("a hub on PostgreSQL needs psycopg, which is not installed here; reading goes on")
-            raise hinted(error, "pip install 'memsheaf[team]'") from None
+            raise HubRefused(
+                "a hub on PostgreSQL needs psycopg, which is not installed here; reading goes on",
+                hint="pip install 'memsheaf[team]'",
+            ) from None
         return PostgresHub(settings, timeout=timeout)
     from memsheaf.hub.git import GitRemote
 

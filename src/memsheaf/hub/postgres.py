@@ -21,7 +21,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, PathRefused, hinted
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, PathRefused
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, deadline, time_left
 from memsheaf.store import Commit, Revision
 from memsheaf.text.neutralize import one_line
@@ -153,7 +153,7 @@ class PostgresHub:
     def _written(self) -> str:
         """The namespace, for what writes. Raises HubRefused when the hub is of an older version."""
         if self.hello.version < CLIENT:
-            raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team migrate`.")
+            raise HubRefused(self.notice, hint="Whoever installed it runs `memsheaf team migrate`.")
         return self._settings.namespace
 
     def _push(self, commit: Commit) -> str:
@@ -413,23 +413,28 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     message = one_line(error.diag.message_primary or str(error), 300)
     message = re.sub("^connection (failed|is bad): | Is the server running.*", "", message)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:  # it quotes what it cannot read
-        found = HubRefused(f"{where} cannot be read as the address of a database")
-        return hinted(found, "It begins with postgresql://; in a password % is written as %25.")
+        return HubRefused(
+            f"{where} cannot be read as the address of a database",
+            hint="It begins with postgresql://; in a password % is written as %25.",
+        )
     if error.diag.message_hint == "restored":
         return HubRestored(f"{where} was restored from an older backup")
     if error.diag.message_hint == "path":
         return PathRefused(error.diag.message_detail or "", message)
     if error.diag.message_hint == "moved":
         hint = "An admin runs `memsheaf team restored`, then each machine `memsheaf team join LINE`."
-        return hinted(HubRestored(f"{where} was moved to another server"), hint)
+        return HubRestored(f"{where} was moved to another server", hint=hint)
     if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
-        found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
-        return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
+        return HubRefused(
+            f"{where} has no schema of memsheaf, or one of another version",
+            hint="Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.",
+        )
     if not error.sqlstate and re.search(_KEPT_OUT, message):
-        found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
+        why = message.rpartition("FATAL:")[2].strip()
         hint = "Check the address, its password, and for TLS its sslmode and sslrootcert (?sslmode=disable where the "
         hint += "network is safe). `memsheaf team invite MEMBER` gives a member another password, and"
-        return hinted(found, f"{hint} `memsheaf team service URL` a server.")
+        hint += " `memsheaf team service URL` a server."
+        return HubRefused(f"{where} does not let you in: {why}", hint=hint)
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import HubRefused, ScopeRefused, hinted
+from memsheaf.errors import HubRefused, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub, explain_connection, options_for
 from memsheaf.scope import check_label
@@ -137,8 +137,10 @@ def create_team(url: str, team: str, member: str) -> Invitation:
         create = "SELECT memsheaf.create_space(%s, %s, %s)"
         [(created,)] = connection.execute(create, [invitation.namespace, login, member]).fetchall()
         if not created:
-            error = HubRefused(f"the team {invitation.team!r} exists already")
-            raise hinted(error, "An admin of the team invites others: `memsheaf team invite MEMBER`.")
+            raise HubRefused(
+                f"the team {invitation.team!r} exists already",
+                hint="An admin of the team invites others: `memsheaf team invite MEMBER`.",
+            )
         connection.execute("SELECT memsheaf.create_login(%s, %s)", [login, verifier])
         connection.execute("RESET ROLE")
     return invitation
@@ -202,7 +204,7 @@ def read_invitation(line: str) -> Invitation:
     team, dot, member = login.partition(".")
     if not url.startswith(("postgresql://", "postgres://")) or not dot or not team or not member:
         said = "that is no invitation: it has no address such as postgresql://TEAM.YOU:PASSWORD@HOST/DATABASE"
-        raise hinted(HubRefused(said), "An admin of the team makes one: `memsheaf team invite MEMBER`.")
+        raise HubRefused(said, hint="An admin of the team makes one: `memsheaf team invite MEMBER`.")
     return Invitation(_label(team, "team"), _label(member, "member"), url)
 
 
@@ -234,7 +236,7 @@ def _label(name: str, what: str) -> str:
         if (label := check_label(name, what)).isascii() and len(label) <= most:
             return label
     hint = f"Use up to {most} letters of a to z, digits and hyphens."
-    raise hinted(HubRefused(f"the {what} name {one_line(name, 80)!r} is not allowed"), hint)
+    raise HubRefused(f"the {what} name {one_line(name, 80)!r} is not allowed", hint=hint)
 
 
 def scram_verifier(password: str, rounds: int = 4096) -> str:
@@ -257,12 +259,12 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
                 raise HubRefused(f"{shown} is PostgreSQL {connection.info.server_version // 10000}; 15 is the oldest")
             if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
                 hint = "CREATE DATABASE memory ENCODING 'UTF8' TEMPLATE template0 makes one."
-                raise hinted(HubRefused(f"the encoding of {shown} is {encoding}; it has to be UTF8"), hint)
+                raise HubRefused(f"the encoding of {shown} is {encoding}; it has to be UTF8", hint=hint)
             yield connection
     except psycopg.errors.InsufficientPrivilege as error:
-        raise hinted(
-            HubRefused(f"{shown} refused: {error.diag.message_primary}"),
-            "The login needs CREATEROLE and CREATE on the database, and to be the one that installed the hub: "
+        raise HubRefused(
+            f"{shown} refused: {error.diag.message_primary}",
+            hint="The login needs CREATEROLE and CREATE on the database, and to be the one that installed the hub: "
             "ALTER ROLE login CREATEROLE; GRANT CREATE ON DATABASE name TO login.",
         ) from error
     except psycopg.Error as error:

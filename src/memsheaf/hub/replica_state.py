@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from memsheaf.errors import MemsheafError, PathRefused, StoreFailed, hinted
+from memsheaf.errors import MemsheafError, PathRefused, StoreFailed
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
@@ -185,5 +185,7 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 
 
 def _make_damage_error(history: Folder, name: str) -> StoreFailed:
-    error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
-    return hinted(error, "`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
+    return StoreFailed(
+        f"{os.path.join(history.path, name)!r} is damaged",
+        hint="`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.",
+    )

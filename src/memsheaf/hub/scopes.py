@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 from memsheaf.config import Settings
-from memsheaf.errors import HubRestored, HubUnreachable, MemsheafError, ScopeRefused, hinted
+from memsheaf.errors import HubRestored, HubUnreachable, MemsheafError, ScopeRefused
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS
 from memsheaf.hub.replica_state import (
@@ -84,9 +84,9 @@ def attach(
     if old:
         offline = offline or old.offline
     hub = HubSettings(url, namespace or f"memsheaf/{scope}", *_this_machine(settings.state), offline)
-    has_other = hinted(
-        ScopeRefused(f"{scope} has a hub already: {old.shown if old else ''}"),
-        f"`memsheaf hub remove {scope}` takes it away; the memories stay.",
+    has_other = ScopeRefused(
+        f"{scope} has a hub already: {old.shown if old else ''}",
+        hint=f"`memsheaf hub remove {scope}` takes it away; the memories stay.",
     )
     if old and (old.member_login, old.namespace) != (hub.member_login, hub.namespace):
         raise has_other
@@ -110,7 +110,8 @@ def attach(
         if isinstance(error, HubRestored) and old and old.shown != hub.shown:
             raise has_other from None  # the same hub would have what was pulled
         if isinstance(error, HubUnreachable):
-            raise hinted(error, "Nothing was changed. Check the address, and that this machine reaches it.") from None
+            error.hint = "Nothing was changed. Check the address, and that this machine reaches it."
+            raise
         raise
 
 
@@ -118,10 +119,10 @@ def _require_shareable(scope: Scope, root: str, settings: Settings) -> None:
     """Raise ScopeRefused if a scope can have no hub."""
     if scope.layer not in ("user", "agent", "team", "project"):
         hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
-        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
+        raise ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub", hint=hint)
     if checkout_of(root, settings.home):
         hint = "Commit and push .memory with the code; `memsheaf init --undo` moves it out."
-        raise hinted(ScopeRefused(f"{scope} is kept in its repository, which git shares already"), hint)
+        raise ScopeRefused(f"{scope} is kept in its repository, which git shares already", hint=hint)
 
 
 def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> HubSettings:
@@ -213,7 +214,7 @@ def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
     """Return the hub of a scope; one that lies in a repository may have come with it, and counts as none."""
     hub = None if checkout_of(root, settings.home) else settings_of(root)
     if hub is None:
-        raise hinted(ScopeRefused(f"{scope} has no hub"), f"`memsheaf hub add {scope} URL` gives it one.")
+        raise ScopeRefused(f"{scope} has no hub", hint=f"`memsheaf hub add {scope} URL` gives it one.")
     return hub
 
 

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from memsheaf.errors import CapReached, HubRefused, HubUnreachable, hinted
+from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import HubSettings, time_left
 from memsheaf.hub.postgres import (
     NAME_MEMBER,
@@ -60,7 +60,7 @@ class HubService:
         self.teams = tuple(teams)
         settings = HubSettings(url, "", "", "")
         if not settings.is_postgres:
-            raise hinted(HubRefused("that is no address of a database"), "It begins with postgresql://.")
+            raise HubRefused("that is no address of a database", hint="It begins with postgresql://.")
         self.shown = settings.check_address()
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told by whoever needed it
         self.options = options_for(url, WAIT_SECONDS, WAIT_SECONDS)
@@ -87,7 +87,7 @@ class HubService:
             except PoolTimeout as error:
                 self._failure = self._failure or self.find_failure()
                 if self._failure:
-                    raise hinted(HubUnreachable(str(self._failure)), self._failure.hint) from error
+                    raise HubUnreachable(str(self._failure), hint=self._failure.hint) from error
                 connection = lent.enter_context(self.pool.connection(time_left(WAIT_SECONDS)))  # all are in use
             self._failure = None
             yield connection
@@ -98,7 +98,7 @@ class HubService:
             psycopg.connect(self.url, **{**self.options, "connect_timeout": seconds}).close()
         except psycopg.Error as error:
             found = explain_connection(error, self.shown)
-            return hinted(HubUnreachable(str(found)), found.hint)
+            return HubUnreachable(str(found), hint=found.hint)
         return None
 
     def close(self) -> None:

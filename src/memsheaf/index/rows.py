@@ -55,7 +55,11 @@ def put(
     files must give the same catalog on every machine, and at any time.
     """
     path = memory.path
-    description = _description(memory)
+    description = memory.description
+    if not memory.problem and (lists_topics(memory) or not memory.page.get("description")):
+        # what is taken from the text is shown without its secrets
+        masked = memory.page._replace(body=without_secrets(memory.body[:DESCRIBING_CHARS]))
+        description = shown_description(memory._replace(page=masked))
     listed = WAITING if memory.trust == "unconfirmed" else LISTED
     if not usable or (listed == LISTED and (memory.state == "copy" or path in _NOT_LISTED)):
         listed = HIDDEN
@@ -147,12 +151,10 @@ def is_racy(stamp: Stamp, now: float) -> bool:
 
     A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
     """
-    for time_ns in stamp[:2]:
-        has_whole_milliseconds = time_ns % 1_000_000 == 0
-        tick = COARSE_TICK_SECONDS if has_whole_milliseconds else TICK_SECONDS
-        if abs(now - time_ns / 1e9) < tick:
-            return True
-    return False
+    return any(
+        abs(now - time_ns / 1e9) < (TICK_SECONDS if time_ns % 1_000_000 else COARSE_TICK_SECONDS)
+        for time_ns in stamp[:2]
+    )
 
 
 def was_written_after(stamp: Stamp, moment: float) -> bool:
@@ -163,14 +165,6 @@ def was_written_after(stamp: Stamp, moment: float) -> bool:
 def as_unsure(stamp: Stamp) -> Stamp:
     """Return a stamp that no file has, so that the next look reads the file again."""
     return stamp[0], -1, *stamp[2:]
-
-
-def _description(memory: Memory) -> str:
-    """Return the description for the catalog; one that is taken from the text is shown without its secrets."""
-    if memory.problem or (memory.page.get("description") and not lists_topics(memory)):
-        return memory.description
-    masked = memory.page._replace(body=without_secrets(memory.body[:DESCRIBING_CHARS]))
-    return shown_description(memory._replace(page=masked))
 
 
 def _rank(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, by_text: bool) -> tuple[str, int, int]:

@@ -41,6 +41,7 @@ from memsheaf.limits import TimeUp, within
 from memsheaf.memory import Memory, parse
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.sections import searched_texts
+from memsheaf.text.sentences import is_made_from, split_parts
 
 T = TypeVar("T")
 
@@ -54,8 +55,8 @@ HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
 Progress = Callable[[int, int], None]
 
-_LATEST_QUESTION: dict[str, tuple[Encoder, Floats]] = {}
-"""The vector of the latest question in this process, and who made it."""
+_LATEST_QUESTION: dict[tuple[Encoder, str], Floats] = {}
+"""The vector of the latest question in this process, by who made it."""
 
 
 class SemanticSearch:
@@ -228,12 +229,13 @@ class SemanticSearch:
 
 def _encode_question(embedder: Encoder, text: str) -> Floats:
     """Return the vector of a question, which is asked of one scope after the other. Raises ModelFailed."""
-    known = _LATEST_QUESTION.get(text)
-    if known is None or known[0] is not embedder:
-        known = embedder, _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+    question = embedder, text
+    vector = _LATEST_QUESTION.get(question)
+    if vector is None:
+        vector = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
         _LATEST_QUESTION.clear()
-        _LATEST_QUESTION[text] = known
-    return known[1]
+        _LATEST_QUESTION[question] = vector
+    return vector
 
 
 def _encode(embedder: Encoder, texts: Sequence[str]) -> Floats:
@@ -293,14 +295,16 @@ def passages(memory: Memory) -> list[str]:
     ([618, 804, 309], 'Ports\\nport is taken.')
     """
     name, description, body = searched_texts(memory)
-    name = name[:200]
-    first, rest = _cut(
-        body[: 2 * FIRST_PASSAGE_CHARS + MAX_PASSAGES * NEXT_PASSAGE_CHARS].strip(), FIRST_PASSAGE_CHARS
-    )
+    now, *older = split_parts(body)
+    if older:  # they begin a passage of their own: one vector for both would be near to neither
+        name, description = ("" if is_made_from(body, line) else line for line in (name, description))
+    name, description = name[:200], description[:500]
+    first, rest = _cut(now, FIRST_PASSAGE_CHARS)
+    rest = "\n\n".join([rest, *older]).strip()
     lines = [first]
     # a line that the text below it repeats is left out
-    if not _says(body, description[:500]):
-        lines.insert(0, description[:500])
+    if not _says(body, description):
+        lines.insert(0, description)
     if not _says(f"{description}\n{body}", name):
         lines.insert(0, name)
     texts = ["\n".join(lines).strip()]
@@ -422,11 +426,13 @@ def _says(text: str, line: str) -> bool:
 
 
 def _cut(text: str, size: int) -> tuple[str, str]:
-    """Return the beginning of a text, up to a paragraph or a space, and the rest."""
+    """Return the beginning of a text, up to a paragraph, a line or a space, and the rest."""
     if len(text) <= size:
         return text, ""
-    end = text.rfind("\n\n", size // 2, size)
-    if end < 0:
-        end = max(text.rfind(space, size // 2, size) for space in " \n\t")
-    end = end if end > 0 else size
+    for border in ("\n\n", "\n", " "):
+        end = text.rfind(border, size // 2, size)
+        if end > 0:
+            break
+    else:
+        end = size
     return text[:end].rstrip(), text[end:].lstrip()

@@ -161,7 +161,13 @@ def _plan(
 ) -> ConsolidationReport:
     """Return the groups that pass every check, and those that were dropped."""
     today = date.fromtimestamp(now)
-    memories = _read_memories(scope)
+    memories = {}
+    for row in scope.list():
+        with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
+            memory = scope.read(row.path)
+            is_known = memory.state == "ok" and memory.type and memory.trust != "shared"
+            if is_known and not memory.is_item and memory.path == row.path != CONTEXT:
+                memories[row.path] = memory
     max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
     report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
     fixed = [group for group in report.groups if any(map(_is_fixed, group.retired))]
@@ -173,18 +179,6 @@ def _plan(
     _drop_refused(report, scope, max_changes)
     _drop_regressions(report, memories, scope, expectations(state))
     return report
-
-
-def _read_memories(scope: OpenScope) -> dict[str, Memory]:
-    """Return the memories that take part, by path."""
-    memories = {}
-    for row in scope.list():
-        with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
-            memory = scope.read(row.path)
-            is_known = memory.state == "ok" and memory.type and memory.trust != "shared"
-            if is_known and not memory.is_item and memory.path == row.path != CONTEXT:
-                memories[row.path] = memory
-    return memories
 
 
 def _without(memories: Iterable[Memory], groups: Iterable[PlanGroup]) -> list[Memory]:
@@ -258,7 +252,12 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
         words = fact(keeper)
         others_words = fact(other)
         is_same = alike(words, others_words) >= SAME and has_order(words, others_words)
-        return is_same and _may_retire(other, keeper)
+        if not is_same or _is_fixed(other) or (other.type, other.expires) != (keeper.type, keeper.expires):
+            return False
+        if other.trust == keeper.trust and not _is_fixed(keeper):
+            return True
+        # for one that is fixed or more trusted, what adds nothing goes
+        return (_is_fixed(keeper) or keeper.trust == "confirmed") and sentences_of(other) <= sentences_of(keeper)
 
     for keeper, *others in group_duplicates(memories, may_join):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
@@ -285,15 +284,6 @@ def group_duplicates(
     facts = [tuple(fact(memory)) for memory in ranked]
     groups = group_alike(facts, lambda keeper, other: may_join(ranked[keeper], ranked[other]))
     return [[ranked[number] for number in group] for group in groups]
-
-
-def _may_retire(other: Memory, keeper: Memory) -> bool:
-    """Return True if one may be retired for the keeper; if that is fixed or more trusted, only if it adds nothing."""
-    if _is_fixed(other) or (other.type, other.expires) != (keeper.type, keeper.expires):
-        return False
-    if other.trust == keeper.trust and not _is_fixed(keeper):
-        return True
-    return (_is_fixed(keeper) or keeper.trust == "confirmed") and sentences_of(other) <= sentences_of(keeper)
 
 
 def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:

@@ -23,9 +23,9 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
+from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
 from memsheaf.guard.secrets import new_secrets
-from memsheaf.learn.inbox import Inbox
+from memsheaf.learn.inbox import Inbox, cut_message
 from memsheaf.memory import STRICT, Allow
 from memsheaf.open_scope import retry
 from memsheaf.recall.turns import Message, Turn
@@ -33,7 +33,7 @@ from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
 from memsheaf.store import ABSENT, Change, Commit, Document, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.text.neutralize import cut_bytes, for_terminal
+from memsheaf.text.neutralize import for_terminal
 from memsheaf.worktree import bring_journal
 
 LOGS = "logs"
@@ -144,8 +144,10 @@ class DailyLog:
             line = text.count("\n", 0, secret.start) + 1
             raise SecretFound(secret.kind, f"line {line} of the note")
         if not text.strip() or len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
-            error = TextRefused(f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged")
-            raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
+            raise TextRefused(
+                f"a note has 1 to {MAX_NOTE_BYTES:,} bytes; nothing was logged",
+                hint="Say it in a few sentences; what is longer belongs in a file that the note names.",
+            )
         path = self._add_entries([("note", text)], by=by)
         if self._learns:  # under an id of its own: the same may be noted twice
             self._inbox.append(Turn(f"{LOGS}/{path}", (Message("user", text, os.urandom(16).hex()),)))
@@ -201,7 +203,7 @@ class DailyLog:
         texts = []
         for message in turn.messages:
             is_user = message.role == "user"
-            texts.append(("user", message.text) if is_user else ("agent", _shorten(message.text)))
+            texts.append(("user", message.text) if is_user else ("agent", cut_message(message.text, MAX_AGENT_BYTES)))
         self._add_entries(texts, by=by)
 
     def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str) -> str:
@@ -319,10 +321,3 @@ def _render(time: str, source: str, text: str) -> str:
     plain = for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
     lines = re.sub(r"\n(?!\n|$)", "\n  ", re.sub(r"(?m)^\s+$", "", plain))
     return f"- {time} {source}: {lines}\n"
-
-
-def _shorten(text: str) -> str:
-    cut = cut_bytes(text, MAX_AGENT_BYTES)
-    if cut == text:
-        return text
-    return f"{cut.rstrip()} … (cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"

@@ -56,8 +56,6 @@ def make_erasure_filter(texts: Sequence[bytes]) -> Callable[[str], bool]:
             return False
         every = frozenset(words(even))
         likely = [fact for fact in facts if coverage(fact, every) >= SAME]
-        if not likely:
-            return True
         sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE_END, text)]
         for fact in likely:
             room = len(fact) + max(MAX_WORDS_AROUND, len(fact))

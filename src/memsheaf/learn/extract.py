@@ -178,23 +178,18 @@ def decide(
         if stone and not proposal.explicit:
             raise Refused(f"it was {stone.why} on {stone.at[:10]}")
     except (Refused, BadHeader, NotFound, ValueError) as error:
-        return _drop(proposal, error, memories)
+        why = without_secrets(str(error))
+        if isinstance(error, Duplicate) and proposal.explicit:
+            known = memories.read(error.ref)
+            if telling(proposal.content) != telling(known.body):  # asked for in other words
+                return JudgedProposal(proposal, "queued", known.ref, why)
+        return JudgedProposal(proposal, "dropped", None, why)
     proposal = proposal._replace(scope=memory.scope)
     if was:
         proposal = proposal._replace(replaces=was.ref, version=was.version)
     if why := _review_reason(proposal, was, policy(memory.scope)):
         return JudgedProposal(proposal, "queued", memory.ref, why)
     return JudgedProposal(proposal, "saved", memory.ref, file=written_file(memory, was))
-
-
-def _drop(proposal: Proposal, error: Exception, memories: LearningScopes) -> JudgedProposal:
-    """Return a refused proposal. A duplicate that the user asked for is dropped only if it has the same words."""
-    why = without_secrets(str(error))
-    if not isinstance(error, Duplicate) or not proposal.explicit:
-        return JudgedProposal(proposal, "dropped", None, why)
-    if telling(proposal.content) == telling(memories.read(error.ref).body):
-        return JudgedProposal(proposal, "dropped", None, why)
-    return JudgedProposal(proposal, "queued", error.ref, why)
 
 
 # The model's proposals
@@ -219,28 +214,25 @@ def _ask_model(
     for number, message in enumerate(_messages(turns), 1):
         text = for_prompt(message.text)
         parts.append(f"<message-{nonce} number={number} from={message.role}>\n{text}\n</message-{nonce}>")
+    shape = object_schema(
+        {
+            "action": {"type": "string", "enum": ["add", "update"] if known else ["add"]},
+            "file": {"type": "string", "enum": ["", *known]},
+            "type": {"type": "string", "enum": list(KINDS)},
+            "scope": {"type": "string", "enum": ["persistent", "current_task"]},
+            "name": {"type": "string"},
+            "description": {"type": "string"},
+            "content": {"type": "string"},
+            "messages": {"type": "array", "items": {"type": "integer"}},
+        }
+    )
     question = Question(
         read_prompt("extract").replace("{today}", today.isoformat()),
         "\n".join(parts),
-        _answer_schema(list(known)),
+        object_schema({"memories": {"type": "array", "maxItems": MAX_ANSWER_MEMORIES, "items": shape}}),
         max_tokens=MAX_ANSWER_TOKENS,
     )
     return ask_twice(model, question, deadline, lambda answer: _read_answer(answer, known, turns))
-
-
-def _answer_schema(files: list[str]) -> dict[str, object]:
-    properties = {
-        "action": {"type": "string", "enum": ["add", "update"] if files else ["add"]},
-        "file": {"type": "string", "enum": ["", *files]},
-        "type": {"type": "string", "enum": list(KINDS)},
-        "scope": {"type": "string", "enum": ["persistent", "current_task"]},
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-        "content": {"type": "string"},
-        "messages": {"type": "array", "items": {"type": "integer"}},
-    }
-    items = {"type": "array", "maxItems": MAX_ANSWER_MEMORIES, "items": object_schema(properties)}
-    return object_schema({"memories": items})
 
 
 def _find_related(memories: LearningScopes, turns: Sequence[Turn]) -> dict[str, Memory]:
@@ -297,7 +289,12 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
         return None
     # a memory that was not shown cannot be meant: then it is something new, and matched like all that is
     old = known.get(file.strip()) if action == "update" else None
-    label, quote = _find_source(turns, more.get("messages"))
+    sources = [(turn.label, message.text) for turn in turns for message in turn.messages]
+    numbers = more.get("messages")
+    if not isinstance(numbers, list):
+        numbers = []
+    valid = [number for number in numbers if type(number) is int and 0 < number <= len(sources)]
+    label, quote = sources[min(valid, default=1) - 1]
     return Proposal(
         name=one_line(name, 120),
         description=one_line(description, 300) or one_line(content, 200),
@@ -309,15 +306,6 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
         why="extracted",
         quote=cut_bytes(quote.strip(), MAX_QUOTE_BYTES),
     )
-
-
-def _find_source(turns: Sequence[Turn], numbers: object) -> tuple[str, str]:
-    """Return the label of the turn of the first of these messages, and its text."""
-    sources = [(turn.label, message.text) for turn in turns for message in turn.messages]
-    if not isinstance(numbers, list):
-        return sources[0]
-    valid = [number for number in numbers if type(number) is int and 0 < number <= len(sources)]
-    return sources[min(valid, default=1) - 1]
 
 
 def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: LearningScopes) -> Iterator[Proposal]:

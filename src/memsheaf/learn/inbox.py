@@ -271,7 +271,7 @@ def _prepare(turn: Turn, counts: dict[str, int], now: float, *, is_silent: bool)
         whole = unwrapped(whole) if role in ROLES else ""
         if not whole:
             continue
-        text = _clean(whole, MAX_MESSAGE_BYTES[role])
+        text = cut_message(whole, MAX_MESSAGE_BYTES[role])
         if name:
             owner = "" if len(name) >= MIN_UNIQUE_ID_CHARS else conversation
             key = _digest("id", owner, name, role, text, str(len(whole)))
@@ -299,14 +299,14 @@ def _digest(*parts: str) -> str:
     return hashed.hexdigest()
 
 
-def _clean(text: str, limit: int) -> str:
+def cut_message(text: str, limit: int) -> str:
     """Return the text without secrets, at most about `limit` bytes; what is cut says so."""
     head = text[: 2 * limit]
     if len(head) < len(text):
         head = head.rsplit(None, 1)[0]  # half a secret is not recognized
     clean = without_secrets(head)
     cut = cut_bytes(clean, limit)
-    if len(cut) == len(clean) and len(head) == len(text):
+    if cut == clean and head == text:
         return cut
     return f"{cut}\n(cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"
 

@@ -13,10 +13,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import date
-from itertools import pairwise
 from typing import NamedTuple
 
-from memsheaf.encode.judge import MAX_CONTEXT_CHARS, Judgement, judge_sentence
+from memsheaf.encode.judge import FIRST_PERSON, MAX_CONTEXT_CHARS, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text import tokenizer
@@ -50,6 +49,7 @@ MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a 
 MIN_ASKED = 0.84  # probability from which a sentence asks to remember something, although no pattern fits
 MIN_POINTING = 0.75  # that it points at another sentence, which is to be remembered
 MAX_LEAD_CHARS = 100  # of a request in front of its fact
+MIN_PERSONAL_GAP = 0.9  # between two clauses, one of them about the person and one about the work
 MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
@@ -72,6 +72,10 @@ _NEGATION = (  # "no need to remember that" asks for nothing; "don't forget that
     r"|[不别没]|ない|なくて"
 )
 _OF_USER = r"(?i)(?:i|i'm|my|we|our)\b"
+_SCOPE_JOINT = (  # where a clause may end and one with another scope begin
+    r";\s+|；|,\s+(?=(?:and|but|und|aber|et|mais|y|pero) (?:in|for|für|dans|pour|en|para)"
+    r" (?:this|all|every|any|dies\w*|alle\w*|jede\w*|ce|cette|tous|toutes|est[ea]|tod[ao]s)\b)"
+)
 
 
 class Sentence(NamedTuple):
@@ -118,7 +122,9 @@ def find_stated_facts(
         said[message.role] = message.text
         if message.role != "user" or asks_not_to_store(message.text):
             continue
-        is_about_earlier = not asks_not_to_store(earlier) and _points_back(message.text)
+        request = find_asked(message.text.strip())  # perhaps the message is nothing but "remember that"
+        points_back = request and request.points_back and not message.text.rstrip().endswith((":", "："))
+        is_about_earlier = bool(points_back) and not asks_not_to_store(earlier)
         text = earlier if is_about_earlier else message.text
         for fact in _read_message(text, today, corrections, answered, asked=is_about_earlier):
             key = " ".join(words(fact.content))
@@ -173,36 +179,48 @@ def without_request(text: str) -> str:
 
 
 def split_facts(text: str) -> list[str]:
-    """Return the facts that a text states, each as it was typed: its passages, without a request in front.
+    """Return the facts that a text states, each as it was typed, without a request in front.
 
-    Nothing is lost between them: a sentence that is no fact of its own ("Mira knows why.") stays with the one before
-    it. A line is a fact of its own unless it is short. A text with numbered steps, code or a heading is one fact, and
-    so is a list of bare words.
+    A sentence that is no fact of its own ("Mira knows why.") stays with the one before it. A line is a fact of its
+    own unless it is short. A text with numbered steps, code or a heading is one fact, and so is a list of bare words.
+    A question beside a fact is left out, unless it is answered there.
 
-    >>> split_facts("Remember that I use pnpm. It is faster. In this project the staging db is wiped every Sunday.")
-    ['I use pnpm. It is faster.', 'In this project the staging db is wiped every Sunday.']
+    >>> split_facts("Remember that I use pnpm. It is faster. The staging db is wiped on Sundays. Can you fix it?")
+    ['I use pnpm. It is faster.', 'The staging db is wiped on Sundays.']
     """
-    if re.search(_ONE_FACT, text) or re.fullmatch(LIST_OF_WORDS, text):
-        return [without_request(text)]
-    masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
-    starts = [0]
-    for (_, last), (start, end) in pairwise(find_sentences(masked)):
-        mark = bullet_length(masked[start:end])
-        is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
-        sentence = text[start:end]
-        has_words = not sentence.isascii() or len(sentence.split()) >= MIN_WORDS_ALONE
-        is_fact = (
-            (has_words or re.match(_OF_USER, sentence))
-            and (  # "Don't upgrade!" behind another sentence is none
-                "\n" in masked[last:start] or judge_sentence(sentence).worth >= MIN_WORTH_ALONE
-            )
-        )
-        if (mark or is_fact) and not is_wrapped and not leans_back(masked[start + mark : end]):
-            starts.append(start)
-    if len(starts) == 1:
-        return [without_request(text)]
-    facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return [without_request(fact[bullet_length(fact) :]) for fact in facts]
+    own = OwnWords(text, spoken(text).replace(SHOWN, "x"), len(text), len(text))  # a line of code is one, too
+    sentences = _read_sentences(own)
+    if re.search(_ONE_FACT, text) or re.fullmatch(LIST_OF_WORDS, text) or len(sentences) < 2:
+        return list(_split_scopes(without_request(text)))
+    facts: list[tuple[int, int]] = []
+    for sentence in sentences:
+        if facts and _asks(sentence.spoken):
+            continue
+        start, end = facts.pop() if facts else (sentence.start, 0)
+        if end and _stands_alone(own, sentence, end):
+            if not _asks(text[start:end]):
+                facts.append((start, end))
+            start = sentence.start
+        facts.append((start, sentence.end))
+    return [clause for start, end in facts for clause in _split_scopes(without_request(text[start:end]))]
+
+
+def _split_scopes(text: str) -> Iterator[str]:
+    """Yield the clauses of a line where one speaks of "me" and the next is about the work; else all of it.
+
+    >>> list(_split_scopes("I prefer tabs; the shop uses spaces")), list(_split_scopes("We cache; never in tests"))
+    (['I prefer tabs', 'the shop uses spaces'], ['We cache; never in tests'])
+    """
+    start = 0
+    for joint in re.finditer(_SCOPE_JOINT, "" if "\n" in text else spoken(text)):
+        clauses = text[start : joint.start()], text[joint.end() :]
+        are_facts = not leans_back(clauses[1]) and all(map(_says_something, clauses))
+        of_me = [clause for clause in clauses if re.search(FIRST_PERSON, clause)]
+        personal = [judge_sentence(clause).personal for clause in clauses]
+        if are_facts and len(of_me) == 1 and max(personal) - min(personal) >= MIN_PERSONAL_GAP:
+            yield clauses[0]
+            start = joint.end()
+    yield text[start:]
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
@@ -234,12 +252,6 @@ def as_typed(piece: str, message: str) -> str:
     return typed[0] if typed else piece
 
 
-def _points_back(message: str) -> bool:
-    """Return True for a message that is nothing but "remember that"."""
-    request = find_asked(message.strip())
-    return request is not None and request.points_back and not message.rstrip().endswith((":", "："))
-
-
 def _read_message(text: str, today: date, corrections: bool, before: str, *, asked: bool) -> Iterator[Proposal]:
     """Yield the facts of a message; with `asked`, all that might be one is to be kept."""
     own = read_own_words(text)
@@ -247,12 +259,14 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
     min_worth = MIN_WORTH if is_short else MIN_WORTH_IN_LONG_MESSAGE
     said = before.strip().rpartition("\n")[2]
     for passage in _find_passages(own, said):
-        verdict = _judge(passage, own, said)
+        verdicts = [
+            judge_sentence(without_opening(without_quotations(each.text, each.spoken)), _context(own, each, said))
+            for each in passage.sentences
+        ]
+        verdict = max(verdicts, key=lambda verdict: verdict.worth)  # one sentence worth keeping is enough
         if asked and _may_be_kept(passage) and verdict.worth >= MIN_WORTH_ALONE:
             passage = passage._replace(asked=True)
-        kind = verdict.kind
         if passage.asked:
-            kind = ""
             why = ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
@@ -262,9 +276,11 @@ def _read_message(text: str, today: date, corrections: bool, before: str, *, ask
             why = CORRECTION
         else:
             continue
-        content = as_typed(own.text[passage.start : passage.end].strip(), text)
+        content = as_typed(own.text[passage.start : passage.end], text)
         doubt = own.doubt(passage.end, asked=passage.asked)
-        yield draft_fact(content, today, kind)._replace(explicit=passage.asked, why=why, doubt=doubt)
+        for clause in _split_scopes(content):
+            fact = draft_fact(clause, today, "" if passage.asked or clause != content else verdict.kind)
+            yield fact._replace(explicit=passage.asked, why=why, doubt=doubt)
 
 
 def _find_passages(own: OwnWords, before: str) -> list[Passage]:
@@ -283,7 +299,8 @@ def _find_passages(own: OwnWords, before: str) -> list[Passage]:
             is_dictated, is_announced, previous = True, True, sentence
             continue
         if is_dictated and previous and not is_announced:
-            is_dictated = sentence.is_item or _goes_on(own, previous, sentence)
+            is_near = own.spoken[previous.end : sentence.start].count("\n") < 2
+            is_dictated = sentence.is_item or (is_near and judge_sentence(sentence.text).worth >= MIN_WORTH_ALONE)
         if request and request.points_back:
             may_point = sentence.start < own.sign or find_request(sentence.spoken)
             if passages and may_point and not is_question(passages[-1].sentences[-1].spoken):
@@ -313,12 +330,6 @@ def _announces(sentence: Sentence, request: SaveRequest | None, *, is_first: boo
     return may_be_request(sentence.spoken) and (is_first or sentence.text.endswith((":", "：")))
 
 
-def _goes_on(own: OwnWords, previous: Sentence, sentence: Sentence) -> bool:
-    """Return True for what follows in the same paragraph, if it may be a fact."""
-    is_near = own.spoken[previous.end : sentence.start].count("\n") < 2
-    return is_near and judge_sentence(sentence.text).worth >= MIN_WORTH_ALONE
-
-
 def _read_sentences(own: OwnWords) -> list[Sentence]:
     """Return the user's own sentences, without those that somebody else's text is cut out of."""
     sentences = []
@@ -335,9 +346,9 @@ def _read_sentences(own: OwnWords) -> list[Sentence]:
 def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sentence) -> bool:
     """Return True if a sentence stands directly behind a passage and leans on it, or goes on with its line."""
     gap = own.spoken[previous.end : sentence.start]
-    if sentence.is_item or gap.strip() or passage.sentences[-1] != previous or is_question(previous.spoken):
+    if sentence.is_item or gap.strip() or passage.sentences[-1] != previous:
         return False
-    if is_question(sentence.spoken):
+    if is_question(previous.spoken) or is_question(sentence.spoken):
         return False
     may_lean = "\n" not in gap or passage.asked
     return _is_wrapped(previous.spoken, gap, sentence.text) or (may_lean and leans_back(sentence.spoken))
@@ -347,15 +358,6 @@ def _is_wrapped(before: str, gap: str, following: str) -> bool:
     """Return True if a long line goes on in the next one."""
     line = before.rpartition("\n")[2]
     return gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and following[0].islower()
-
-
-def _judge(passage: Passage, own: OwnWords, before: str) -> Judgement:
-    """Return the verdict on the sentence of a passage that is most worth keeping, behind what was said before it."""
-    verdicts = [
-        judge_sentence(without_opening(without_quotations(each.text, each.spoken)), _context(own, each, before))
-        for each in passage.sentences
-    ]
-    return max(verdicts, key=lambda verdict: verdict.worth)
 
 
 def _context(own: OwnWords, sentence: Sentence, before: str) -> str:
@@ -368,12 +370,36 @@ def _context(own: OwnWords, sentence: Sentence, before: str) -> str:
     return f"{before}\n{own.text[: sentence.start]}".strip()[-MAX_CONTEXT_CHARS:]
 
 
+def _stands_alone(own: OwnWords, sentence: Sentence, before: int) -> bool:
+    """Return True if a sentence is a fact apart from that which ends `before` it; "Don't upgrade!" is none."""
+    gap = own.spoken[before : sentence.start]
+    if leans_back(sentence.spoken) or _is_wrapped(own.spoken[:before], gap, sentence.text):
+        return False
+    return sentence.is_item or _says_something(sentence.text, min_worth=0 if "\n" in gap else MIN_WORTH_ALONE)
+
+
+def _says_something(text: str, *, min_worth: float = MIN_WORTH_ALONE) -> bool:
+    """Return True for what may be a fact of its own: it is not too short, and worth as much."""
+    is_short = text.isascii() and len(text.split()) < MIN_WORDS_ALONE
+    if is_short and not re.match(_OF_USER, text):
+        return False
+    return judge_sentence(text).worth >= min_worth
+
+
+def _asks(text: str) -> bool:
+    """Return True for a question, other than "can you always …?" or "can you remember that we …?"."""
+    request = find_request(text)
+    if request:
+        return request.points_back
+    return is_question(text) and not re.match(_POLITE_ORDER, text)
+
+
 def _may_be_kept(passage: Passage) -> bool:
     """Return True if a passage that nobody asked to keep may be a lasting fact that makes sense by itself."""
     first = passage.sentences[0]
     if len(first.text.encode()) < MIN_FACT_BYTES or len(first.spoken) > MAX_SENTENCE_CHARS:
         return False
-    if any(is_question(each.spoken) and not re.match(_POLITE_ORDER, each.spoken) for each in passage.sentences):
+    if any(_asks(each.spoken) for each in passage.sentences):
         return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
     is_word = first.text.isascii() and " " not in first.text  # "Thanks!"

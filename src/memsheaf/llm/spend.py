@@ -17,7 +17,7 @@ from operator import add
 from threading import Lock
 from typing import NamedTuple
 
-from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
+from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
 from memsheaf.limits import Caps, ChatCaps, TimeUp, within
 from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
 from memsheaf.state import State
@@ -238,7 +238,8 @@ class MeteredTalker:
         try:
             entry = self._ledger.reserve(self._caps, most)
         except CapReached as error:
-            raise hinted(error, error.hint.replace("[spend]", "[chat]")) from None
+            error.hint = error.hint.replace("[spend]", "[chat]")
+            raise
         began, heard, last = time.monotonic(), 0, None
         try:
             with closing(self._talker.talk(request)) as pieces:

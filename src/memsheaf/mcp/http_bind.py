@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from memsheaf.errors import Refused, StoreFailed, hinted
+from memsheaf.errors import Refused, StoreFailed
 from memsheaf.state import State
 
 MOST, RESERVED = 512, 64  # connections at most; and file descriptors for everything else
@@ -50,8 +50,9 @@ class Endpoint(NamedTuple):
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (OSError, UnicodeError):
-            error = Refused(f"there is no address {self.host!r}")
-            raise hinted(error, "--host takes a name or an IP address.") from None
+            raise Refused(
+                f"there is no address {self.host!r}", hint="--host takes a name or an IP address."
+            ) from None
         return found[0][0], found[0][4]
 
     @property
@@ -62,17 +63,18 @@ class Endpoint(NamedTuple):
     def check(self) -> None:
         """Raise Refused when others could read what is said there, or no exact host can be asked for."""
         if not (self.ip.is_loopback or self.certificate or self.proxied):
-            raise hinted(
-                Refused(f"other machines reach {self.host}, and whoever is on the way could read the token"),
-                _TUNNEL.format(port=self.port or "PORT"),
+            raise Refused(
+                f"other machines reach {self.host}, and whoever is on the way could read the token",
+                hint=_TUNNEL.format(port=self.port or "PORT"),
             )
         if self.ip.is_unspecified and not self.names:
-            error = Refused(f"{self.host} is every address of this machine: say which names clients reach it under")
-            raise hinted(error, "--allow-host NAME does, once for each.")
+            raise Refused(
+                f"{self.host} is every address of this machine: say which names clients reach it under",
+                hint="--allow-host NAME does, once for each.",
+            )
         for name in self.names:
             if not _NAME.fullmatch(name):
-                error = Refused(f"{name!r} is no host")
-                raise hinted(error, "--allow-host takes NAME or NAME:PORT, and no pattern.")
+                raise Refused(f"{name!r} is no host", hint="--allow-host takes NAME or NAME:PORT, and no pattern.")
         self._check_certificate()
 
     def _check_certificate(self) -> None:
@@ -81,9 +83,9 @@ class Endpoint(NamedTuple):
                 served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
                 served.load_cert_chain(self.certificate, self.key, password="")  # "": nobody is there to be asked
         except OSError as error:  # SSLError among them
-            raise hinted(
-                Refused(f"the certificate cannot be used: {error.strerror or error}"),
-                "--tls-cert and --tls-key take PEM files: the certificate with its chain, and its key.",
+            raise Refused(
+                f"the certificate cannot be used: {error.strerror or error}",
+                hint="--tls-cert and --tls-key take PEM files: the certificate with its chain, and its key.",
             ) from None
 
     def listen(self) -> Listener:
@@ -94,12 +96,14 @@ class Endpoint(NamedTuple):
             return Listener(socket.create_server(address[:2], family=family), _most_connections())
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
-                refused = Refused(f"this machine has no address {self.host}")
-                raise hinted(refused, "--host takes one that it has, such as 127.0.0.1.") from None
+                raise Refused(
+                    f"this machine has no address {self.host}",
+                    hint="--host takes one that it has, such as 127.0.0.1.",
+                ) from None
             why = os.strerror(error.errno) if error.errno else error  # `strerror` says the address once more
-            raise hinted(
-                Refused(f"{self.host}, port {self.port} cannot be listened on: {why}"),
-                "Another server may be running there; --port N takes another port, --port 0 a free one.",
+            raise Refused(
+                f"{self.host}, port {self.port} cannot be listened on: {why}",
+                hint="Another server may be running there; --port N takes another port, --port 0 a free one.",
             ) from None
 
     def hosts(self, port: int) -> list[str]:
@@ -192,11 +196,10 @@ def load_token(state: str, environment: Mapping[str, str], *, renew: bool = Fals
     """
     if given := environment.get(VARIABLE, ""):
         if renew:
-            raise hinted(Refused(f"the token comes from {VARIABLE}"), "Change it there, or remove the variable.")
+            raise Refused(f"the token comes from {VARIABLE}", hint="Change it there, or remove the variable.")
         if not _TOKEN.fullmatch(given):
             takes = f"it takes {TOKEN_LEAST} to {TOKEN_MOST} letters, digits and ._~+/=-"
-            error = Refused(f"{VARIABLE} holds no token: {takes}")
-            raise hinted(error, "`openssl rand -hex 32` makes one.")
+            raise Refused(f"{VARIABLE} holds no token: {takes}", hint="`openssl rand -hex 32` makes one.")
         return Token(given)
     kept, file = State(state), os.path.join(state, TOKEN_FILE)
     with kept.lock(TOKEN_FILE, wait=5.0):
@@ -223,8 +226,8 @@ def _read_token(file: str) -> str:
         os.close(descriptor)
     if os.name != "nt" and (stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.geteuid()):
         hint = f"Make another with --new-token; or `chmod 600 {file}`, when nobody else can have read it."
-        raise hinted(Refused(f"the token in {file} can be read by others"), hint)
+        raise Refused(f"the token in {file} can be read by others", hint=hint)
     text = data.decode("ascii", "replace").strip()
     if not stat.S_ISREG(found.st_mode) or not _TOKEN.fullmatch(text):
-        raise hinted(Refused(f"there is no token in {file}"), "--new-token makes another.")
+        raise Refused(f"there is no token in {file}", hint="--new-token makes another.")
     return text

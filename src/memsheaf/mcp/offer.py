@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
-from memsheaf.errors import MemsheafError, NotFound, Ref, Refused, hinted
+from memsheaf.errors import MemsheafError, NotFound, Ref, Refused
 from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.protocol import tool_result
@@ -53,7 +53,7 @@ class Offer:
             answer = self.call(params["name"], params.get("arguments") or {}, progress)
             return tool_result(answer.text, failed=answer.failed)
         if is_off(self.memory.settings.state, self.memory.root):
-            raise hinted(Refused(OFF), TURN_ON)
+            raise Refused(OFF, hint=TURN_ON)
         if method == "resources/list":
             return self._list_resources(params.get("cursor") or "")
         if method == "resources/read":

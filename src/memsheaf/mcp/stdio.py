@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from memsheaf.errors import MemsheafError, Refused, hinted
+from memsheaf.errors import MemsheafError, Refused
 from memsheaf.mcp.protocol import (
     INVALID_REQUEST,
     LISTEN,
@@ -235,7 +235,7 @@ def _own_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Stdin and stdout, which nothing else in this process can reach meanwhile. Raises Refused without them."""
     if sys.__stdin__ is None or sys.__stdout__ is None:
         hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
-        raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
+        raise Refused("there is no stdin or no stdout to talk over", hint=hint)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from memsheaf.errors import StoreFailed, hinted
+from memsheaf.errors import StoreFailed
 from memsheaf.scope import REPOSITORIES_FILE, foreign_owners, is_accepted, read_repositories, repository_key
 from memsheaf.state import State
 from memsheaf.store import ABSENT, Commit, Version
@@ -104,7 +104,9 @@ def _change_accepted(home: str, change: Callable[[dict[str, object]], dict[str, 
     with state.lock("repositories", wait=LOCK_SECONDS):
         known = read_repositories(home)
         if known is None:
-            error = StoreFailed(f"{REPOSITORIES_FILE} in {home!r} is not valid JSON, so it is left unchanged")
-            raise hinted(error, "Fix it, or remove it and accept each repository again.")
+            raise StoreFailed(
+                f"{REPOSITORIES_FILE} in {home!r} is not valid JSON, so it is left unchanged",
+                hint="Fix it, or remove it and accept each repository again.",
+            )
         if (new := change(known)) != known:
             state.write(REPOSITORIES_FILE, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")

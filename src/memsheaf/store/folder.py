@@ -27,7 +27,6 @@ from memsheaf.errors import (
     PathRefused,
     Ref,
     StoreFailed,
-    hinted,
 )
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
 from memsheaf.memory import utc_time
@@ -280,8 +279,10 @@ class FolderStore:
         if self.announce is None and self.journals == self.root:
             with suppress(FileNotFoundError):
                 history.stat(HUB)
-                error = StoreFailed(f"{self.root!r} has got a hub since it was opened, so nothing was changed")
-                raise hinted(error, "Start the program that uses it again.")
+                raise StoreFailed(
+                    f"{self.root!r} has got a hub since it was opened, so nothing was changed",
+                    hint="Start the program that uses it again.",
+                )
 
     # Reading
 

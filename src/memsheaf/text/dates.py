@@ -7,6 +7,7 @@ tells of one thing to come ("the audit starts", "we will ship"). The words are i
 Weekdays are read so:
 
 - *by Friday*, *this Friday*: the next one, today included
+- *on Friday*: the same where the sentence says that it is meant once ("we will ship", "I am away"), else every Friday
 - *next Friday*: that of the next week; weeks begin on Monday
 - *last Friday*: the latest before today
 - French *vendredi prochain*, Spanish *el próximo viernes*, German *kommenden Freitag*: the next one after today
@@ -18,7 +19,6 @@ A week is given by its Monday, a month as 2026-11, a quarter as 2026-Q4, a year 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -82,6 +82,11 @@ _EVENT_WORDS = (
     r"|livraison|commence|sera|allons|vais|sort|empieza|será|vamos|entrega|lanza\w*|sale)\b|’ll\b"
     r"|发布|發布|上线|截止|开始|開始|会议|搬|リリース|締切|締め切り|公開|始ま|移行|予定|会議"
 )
+_ONCE_WORDS = (
+    r"\b(?:will|won['’]t|going to|away|back|out of office|exam|wedding|holiday|vacation|trip|weg|zurück|urlaub"
+    r"|hochzeit|prüfung|será|vamos a)\b|['’]ll\b"
+)
+_LONG_PERIOD = r"\b(?:weeks?|months?|wochen?|monat\w*|semaines?|mois|semanas?|mes(?:es)?)\b"  # "next week, on Friday"
 _SPAN_WORDS = (
     r"\b(?:\w+ed|was|were|had|did|went|met|took|built|wrote|done|token\w*|retention|ttl|cach\w+|certificat\w+|cookie\w*"
     r"|per|delet\w+|purg\w+|rotat\w+|after|within|if|when|than|like|such as|wurde|war|abläuft|été|fue|expir\w+"
@@ -138,24 +143,20 @@ def _add_days(text: str, today: date) -> str:
     lowered = text.replace("İ", "i").lower()  # the one letter that becomes two
     if not re.search(_DATE_STEMS, lowered):
         return text
+    said = spoken(lowered)
     pieces: list[str] = []
     start = 0
-    for end, words, rule in _find_dates(text, spoken(lowered)):
-        day = _meaning(rule, words, today)
+    for match in _pattern().finditer(said):
+        rule = _rules()[(match.lastindex or 1) - 1]
+        if not _is_meant(text, said, match, rule):
+            continue
+        end = match.end()
+        if said.startswith(("'s", "’s"), end):
+            end += 2
+        day = _meaning(rule, match[0], today)
         pieces += text[start:end], f" ({day})" if rule.is_spaced else f"（{day}）"
         start = end
     return "".join([*pieces, text[start:]])
-
-
-def _find_dates(text: str, said: str) -> Iterator[tuple[int, str, _Rule]]:
-    """Yield each relative date: where it ends, its words in small letters, and how it is read."""
-    for match in _pattern().finditer(said):
-        rule = _rules()[(match.lastindex or 1) - 1]
-        if _is_meant(text, said, match, rule):
-            end = match.end()
-            if said.startswith(("'s", "’s"), end):
-                end += 2
-            yield end, match[0], rule
 
 
 def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
@@ -173,23 +174,20 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     if behind.startswith(("'s", "’s")) and not re.match(_POSSESSIVE_EVENT, behind):
         return False
     sentence = re.split(_SENTENCE_END, before)[-1] + match[0] + re.split(_SENTENCE_END, behind)[0]
-    if re.search(_HABIT_WORDS, sentence):
+    if re.search(_HABIT_WORDS, sentence) or (rule.unit == "weekday from" and re.search(_LONG_PERIOD, sentence)):
         return False
-    if rule.is_doubtful:
-        is_after_event = rule.is_counted and re.compile(_EVENT_BEFORE).match(said, start)
-        return not is_after_event and _tells_of_event(sentence, is_counted=rule.is_counted)
-    if rule.unit.startswith(("weekday from", "end of")) and re.match(_GENERIC_START, sentence):
+    may_be_generic = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
+    if may_be_generic and re.match(_GENERIC_START, sentence):
         return False
-    return not (rule.is_counted and re.search(_EXAMPLE_WORDS, sentence))
-
-
-def _tells_of_event(sentence: str, *, is_counted: bool) -> bool:
-    """Return True if a sentence tells of one thing to come, rather than of a span, a term or things of a kind."""
-    if is_counted and re.search(_TERM_WORDS, sentence):
+    if not rule.is_doubtful:
+        return not (rule.is_counted and re.search(_EXAMPLE_WORDS, sentence))
+    # one thing to come, rather than a habit, a span or a term
+    if re.search(_SPAN_WORDS, sentence):
         return False
-    if re.match(_GENERIC_START, sentence) or re.search(_SPAN_WORDS, sentence):
-        return False
-    return bool(re.search(_EVENT_WORDS, sentence))
+    if not rule.is_counted:
+        return bool(re.search(_ONCE_WORDS, sentence))
+    is_term = re.search(_TERM_WORDS, sentence) or re.compile(_EVENT_BEFORE).match(said, start)
+    return not is_term and bool(re.search(_EVENT_WORDS, sentence))
 
 
 def _is_title(before: str, words: str, behind: str) -> bool:
@@ -238,14 +236,11 @@ def _month_meaning(unit: str, steps: int, today: date) -> str:
     length = _MONTHS_IN[period]
     month = today.year * 12 + today.month - 1 + steps * length
     if unit != period:
-        month = (month // length + 1) * length
-    first = date(month // 12, month % 12 + 1, 1)
-    if unit != period:
-        return (first - timedelta(1)).isoformat()
-    year = first.isoformat()[:4]
-    if period == "quarter":
-        return f"{year}-Q{month % 12 // 3 + 1}"
-    return year if period == "year" else first.isoformat()[:7]
+        following = (month // length + 1) * length
+        return (date(following // 12, following % 12 + 1, 1) - timedelta(1)).isoformat()
+    first = date(month // 12, month % 12 + 1, 1).isoformat()
+    quarter = f"{first[:4]}-Q{month % 12 // 3 + 1}"
+    return {"month": first[:7], "quarter": quarter, "year": first[:4]}[period]
 
 
 def _number(words: str) -> int:

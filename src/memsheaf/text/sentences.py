@@ -16,7 +16,7 @@ from memsheaf.text.common_words import common_words
 _NO_SENTENCE_END = (
     r"(?<!(?<![\w'’])[^\W\d_i]\.)"
     r"(?<!\b(?-i:[DdMmSs]r|Ms|Hr|Fr|St)\.)(?<!\b(?-i:Dra|[Mm]rs|Sra|Mme)\.)(?<!\b(?-i:[Pp]rof|Srta|Mlle)\.)"
-    r"(?<!\b(?:vs|cf|ca|ej|ex|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm)\.)(?<!\baprox\.)(?<!\bapprox\.)"
+    r"(?<!\b(?:vs|cf|ca|ej|ex|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm|sig)\.)(?<!\baprox\.)(?<!\bapprox\.)"
     r"(?<!\b(?:incl|inkl|excl|exkl|resp|evtl|bzgl|zzgl)\.)(?!(?<=\b(?:no|pp)\.)\s+\d)(?!(?<=\bsept\.)\s+\d)"
     r"(?!(?<=\b(?:art|fig|min|max|vol|abs|kap|tel|ext|jan|feb|mar|mär|apr|jun|jul|aug|sep|oct|okt|nov|dec|dez)\.)\s+\d)"
 )
@@ -26,10 +26,10 @@ _NO_ORDINAL = (
     r"(?<!(?m:^)\d\d\.)(?<!(?m:^)\s\d\d\.)(?<!\s\s\d\d\.)(?<![:;.!?]\s\d\d\.)(?<!\b[ai]m\s\d\d\.)"
     r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
 )
-_SENTENCE_BORDER = (
-    rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+_SENTENCE_BORDER = (  # what has no word, such as an emoji at the end of a line, belongs to the sentence before it
+    rf"(?is)(?![^\w\n]{{1,20}}(?:\n|\Z))(?:\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
-    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
+    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
 )
 _BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 # Items of one or two words ("- build"), which say nothing one by one. Scripts without spaces are left out.
@@ -158,6 +158,7 @@ _OPENING = (
     r"|just fyi\s+|(?:so|well)\s+(?=(?:i|we|you|the|my|our|it|they|he|she|actually)\b)"
     r"|(?<=[,;:!] )so\s+(?!(?:far|that|long|many|much)\b))*"
 )
+_BARE_ANSWER = r"(?i)\A(?:no|nope|nein|non|não|нет|yes|ok|okay|right|sorry)[.!]\s+(?!\d)"  # "No. 5" is none
 MAX_DESCRIPTION_CHARS = 120
 # The title of older sentences that are kept below the new one, with the day of which they are.
 _EARLIER = r"\n\s*\n(?:Before that|Still true in part|Earlier)(?:, as of [\w -]+)?:\s*\n"
@@ -202,9 +203,14 @@ def _shorten(text: str, limit: int) -> str:
     return " ".join(words).rstrip(" ,;:–—-，；、") + "…"
 
 
+def split_parts(body: str) -> list[str]:
+    """Return a text, and the older ones that are kept below it."""
+    return re.split(_EARLIER, body.strip())
+
+
 def current_part(body: str) -> str:
-    """Return a text without the older sentences that are kept below it."""
-    return re.split(_EARLIER, body.strip())[0]
+    """Return a text without the older ones that are kept below it."""
+    return split_parts(body)[0]
 
 
 def is_made_from(body: str, description: str) -> bool:
@@ -223,13 +229,15 @@ def _first_sentence(text: str) -> str:
 
     Behind it stand those that are kept below, or the oldest: "it's 9090 (before: The port is 80)".
     """
-    sentence, *earlier = re.split(_EARLIER, text.strip())
+    sentence, *earlier = split_parts(re.sub(_BARE_ANSWER, "", text.strip()))
     if re.fullmatch(LIST_OF_WORDS, sentence):
         sentence = re.sub(r"\s*\n\s*[-*•–]", ",", sentence)
     if earlier:
         lines = list(map(make_description, earlier))
-        has_room = len(sentence) + sum(map(len, lines)) < MAX_DESCRIPTION_CHARS - 2 * len(lines) - 10
-        sentence = f"{sentence.rstrip(' .。')} (before: {'; '.join(lines) if has_room else lines[-1]})"
+        now = sentence.rstrip(" .。")
+        sentence = f"{now} (before: {'; '.join(lines)})"
+        if len(sentence) > MAX_DESCRIPTION_CHARS:
+            sentence = f"{now} (before: {lines[-1]})"
     if _may_have_borders(sentence):
         ends = (end.start() for end in re.finditer(_FIRST_SENTENCE_END, sentence))
         sentence = next((first for end in ends if not is_question(first := sentence[:end])), sentence)

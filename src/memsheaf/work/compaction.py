@@ -22,7 +22,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memsheaf.errors import ModelFailed, Refused, hinted
+from memsheaf.errors import ModelFailed, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.learn.spill import Spill
@@ -170,8 +170,10 @@ def run(
         case {"failures": int(failures), "why": str(reason)} if not approve:
             count, why = failures, reason
     if count >= MAX_FAILURES:
-        error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
-        raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
+        raise Refused(
+            f"waiting for approval: compaction failed {count} times in a row, last because {why}",
+            hint="Look at why; then `memsheaf compact FILE --approve` lets it go on.",
+        )
     done = compact(conversation, budget, where=state.folder, **options)
     problem = "the disk refused"
     try:

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memsheaf.errors import NotFound, PathRefused, Refused, TextRefused, hinted
+from memsheaf.errors import NotFound, PathRefused, Refused, TextRefused
 from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
@@ -82,7 +82,7 @@ class Facts:
         if problems := problems_of(fact, tree):
             lacking = without_secrets("; ".join(why for _, why in problems))
             hint = "A fact has a subject, a sentence that can be false, a place that shows it, a reason, a category."
-            raise hinted(TextRefused(f"this fact is not complete: {lacking}"), hint)
+            raise TextRefused(f"this fact is not complete: {lacking}", hint=hint)
         citations = fact.citations
         if tree is not None:  # the hash of what is there now goes behind each place
             citations = tuple(str(make(tree, _without_hash(place))) for place in citations)
@@ -145,8 +145,11 @@ class Facts:
             paths = ", ".join(memory.path for memory in facts)
             raise Refused(f"several facts are on it: {paths}; name one by its file")
         if not facts:
-            error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
-            raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.")
+            raise NotFound(
+                name,
+                f"there is no fact {one_line(name, 80)!r}",
+                hint="`memsheaf fact` lists them, each with its file and its subject.",
+            )
         if facts[0].state != "ok":
             raise Refused(f"{facts[0].path!r} is no fact: it has no header that can be read")
         return facts[0]

@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
-from memsheaf.errors import NotFound, TextRefused, hinted
+from memsheaf.errors import NotFound, TextRefused
 from memsheaf.frontmatter import BOM, split
 from memsheaf.gates import add_dates
 from memsheaf.memory import clean_field
@@ -145,7 +145,7 @@ def set_notes(sheaf: Sheaf, lines: Mapping[str, str]) -> tuple[str, str]:
                 text = append_section(text, title, line)
         if not problems(old, sheaf.today):
             for problem in problems(text, sheaf.today):
-                raise hinted(TextRefused(f"{NOTES} would not be in order: {problem.what}"), problem.advice)
+                raise TextRefused(f"{NOTES} would not be in order: {problem.what}", hint=problem.advice)
         return {NOTES: text} if text != old else {}
 
     commit = sheaf.own.change_files(plan, f"notes: {' and '.join(lines)}".lower())

@@ -20,7 +20,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from memsheaf.errors import MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, hinted
+from memsheaf.errors import MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT, Allow, Memory
@@ -276,14 +276,19 @@ def promote(
     if target.scope.layer not in _TARGETS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.own.find(TASK_FILE) is None:
-        error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
-        raise hinted(error, "`memsheaf task list` shows which there are.")
+        raise NotFound(
+            str(target.scope),
+            f"there is no task {target.scope.name!r}",
+            hint="`memsheaf task list` shows which there are.",
+        )
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
     if steps := examine(item, target, choice=choice, tree=tree).steps:
         why = "; ".join(f"{step.name}: {step.said}" for step in steps)
-        refused = Refused(f"{without_secrets(item.title)!r} was not promoted to {target.scope}; {why}")
-        raise hinted(refused, "`memsheaf promote` shows each step.")
+        raise Refused(
+            f"{without_secrets(item.title)!r} was not promoted to {target.scope}; {why}",
+            hint="`memsheaf promote` shows each step.",
+        )
     memory = _write(item, target, choice, tree)
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from itertools import count
 from typing import NamedTuple
 
-from memsheaf.errors import ScopeRefused, StoreFailed, hinted
+from memsheaf.errors import ScopeRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold, with_suffix
 from memsheaf.index.database import abandoned, remove
 from memsheaf.scope import checkout_of, has_hub, inside, list_roots
@@ -72,7 +72,7 @@ def refuse_hub(places: Locations) -> None:
         hint = (
             "`memsheaf hub remove project` takes it away, in a renamed folder under the old name; the memories stay."
         )
-        raise hinted(ScopeRefused("this project's memory has a hub, which would not know of the move"), hint)
+        raise ScopeRefused("this project's memory has a hub, which would not know of the move", hint=hint)
 
 
 def contents(folder: str) -> list[str]:

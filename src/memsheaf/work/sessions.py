@@ -21,7 +21,6 @@ from memsheaf.errors import (
     ScopeRefused,
     SecretFound,
     TextRefused,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text, split
 from memsheaf.gates import WrittenFile, add_dates
@@ -173,9 +172,9 @@ class SessionNotes:
         return retry(move, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
     def _missing(self) -> NotFound:
-        error = NotFound(str(self.sheaf.scope), f"there is no open session {self.id!r}")
         undo = f"`memsheaf undo --scope {self.sheaf.scope}` opens one that has ended"
-        return hinted(error, f"`memsheaf session list --all` shows which there are; {undo}.")
+        hint = f"`memsheaf session list --all` shows which there are; {undo}."
+        return NotFound(str(self.sheaf.scope), f"there is no open session {self.id!r}", hint=hint)
 
 
 def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
@@ -192,7 +191,8 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
     try:
         name = check_label(id or f"{layers.today}-{token_hex(2)}", "session")
     except ScopeRefused as error:
-        raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
+        error.hint = "Choose another --id, or leave it out to have one made."
+        raise
     notes = SessionNotes(layers.only(f"session/{name}"))
     title = title.strip() or untitled(layers.today)
     memory = compose(
@@ -211,10 +211,10 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
         scope = notes.sheaf.scope
         if look(SESSION_FILE) is not None:
             shown = f"`memsheaf session show --session {name}` shows it; choose another --id for a new one."
-            raise hinted(Exists(str(scope), "it is open"), shown)
+            raise Exists(str(scope), "it is open", hint=shown)
         if look(ARCHIVE_FOLDER + SESSION_FILE) is not None:
             undo = f"Undo with `memsheaf undo --scope {scope}`; choose another --id for a new one."
-            raise hinted(Exists(str(scope), "it has ended"), undo)
+            raise Exists(str(scope), "it has ended", hint=undo)
         return {SESSION_FILE: text}
 
     notes.sheaf.own.change_files(plan, "begin a session")
@@ -231,10 +231,11 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     try:
         notes = SessionNotes(layers.only(f"session/{layers.work.choose('session', id)}"))
     except NotFound as error:
-        raise hinted(NotFound(error.ref.path, "no session is open"), "`memsheaf session start` begins one.") from None
+        raise NotFound(error.ref.path, "no session is open", hint="`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
-        raise hinted(error, hint) from None
+        error.hint = hint
+        raise
     _ = notes.memory  # raises when there are none
     return notes
 
@@ -323,4 +324,4 @@ def _count_below(body: str, title: str) -> int:
 
 
 def _refusal(why: str, hint: str) -> TextRefused:
-    return hinted(TextRefused(why), hint)
+    return TextRefused(why, hint=hint)

@@ -28,7 +28,7 @@ from memsheaf.config import (
     values_of,
     variable_of,
 )
-from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
+from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed
 
 CONFIG_FILE = "config.toml"
 
@@ -95,7 +95,7 @@ class SettingsFile:
             return settings[fitting[0]]
         fitting = fitting or get_close_matches(key, settings, 3, cutoff=0.75)
         question = f"; did you mean {' or '.join(fitting)}?" if fitting else ""
-        raise hinted(NotFound(key, f"there is no setting {key!r}{question}"), "`memsheaf config` lists them.")
+        raise NotFound(key, f"there is no setting {key!r}{question}", hint="`memsheaf config` lists them.")
 
     def set(self, values: Mapping[str, str | None], *, expect: str | None = None) -> None:
         """Set what is given, in the words of a person, all or nothing; None goes back to the default.

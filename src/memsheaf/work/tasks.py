@@ -34,7 +34,6 @@ from memsheaf.errors import (
     ScopeRefused,
     SecretFound,
     TextRefused,
-    hinted,
 )
 from memsheaf.frontmatter import edit_text, join, split
 from memsheaf.gates import add_dates
@@ -239,7 +238,7 @@ class Task:
             items = read_items(look(VERIFIED_FILE) or "") if status == "done" else ()
             if bad := [item.id for item in items if item.status == REGRESSED]:
                 why = f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
-                raise hinted(Refused(why), "`memsheaf task status` shows what stands in the way.")
+                raise Refused(why, hint="`memsheaf task status` shows what stands in the way.")
             body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
             return {TASK_FILE: self._edit(task, body, status=status)}
 
@@ -332,16 +331,18 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", slug: str = "") -> 
         title = clean_field("name", title)
         name = check_label(slug.rstrip("-") or make_slug(title), "task")
     except TextRefused as error:
-        raise hinted(error, "The title is one short line; --goal TEXT says more.") from None
+        error.hint = "The title is one short line; --goal TEXT says more."
+        raise
     except ScopeRefused as error:
-        raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
+        error.hint = "--slug NAME chooses the name: letters, digits and hyphens."
+        raise
     sheaf = layers.only(f"task/{name}")
     text = new_task(title, add_dates(goal, sheaf.today), today=sheaf.today, by=sheaf.by)
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK_FILE) is not None:
             hint = f"`memsheaf task status --task {name}` shows it; --slug NAME chooses another name for a new one."
-            raise hinted(Exists(str(sheaf.scope)), hint)
+            raise Exists(str(sheaf.scope), hint=hint)
         return {TASK_FILE: text}
 
     sheaf.own.change_files(plan, "start the task")
@@ -359,11 +360,12 @@ def open_task(layers: Sheaf, slug: str = "") -> Task:
     try:
         name = layers.work.choose("task", slug)
     except ScopeRefused as error:
-        raise hinted(error, advice) from None
+        error.hint = advice
+        raise
     except NotFound:
-        raise hinted(NotFound("task/", "there is no active task"), advice) from None
+        raise NotFound("task/", "there is no active task", hint=advice) from None
     if name not in layers.work.names("task"):  # to look at a task that is not there makes nothing
-        raise hinted(NotFound(f"task/{name}", f"there is no task {name!r}"), advice)
+        raise NotFound(f"task/{name}", f"there is no task {name!r}", hint=advice)
     return Task(layers.only(f"task/{name}"))
 
 
@@ -409,7 +411,7 @@ def _number(task: str, key: str, slug: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,8}", value):
         why = page.problem or f"{key} has to be a whole number, 1 or more"
         hint = f"`memsheaf edit --scope task/{slug} {TASK_FILE}` opens it."
-        raise hinted(BadHeader(f"task/{slug}/{TASK_FILE}", why), hint)
+        raise BadHeader(f"task/{slug}/{TASK_FILE}", why, hint=hint)
     return int(value)
 
 
@@ -435,8 +437,10 @@ def read_items(text: str) -> list[VerifiedItem]:
         row = re.fullmatch(_ROW_PATTERN, line)
         if row is None or row[1] in items:
             why = "is no row such as | login | One can log in | 1 | 3 | VERIFIED |, or its id stands there twice"
-            error = TextRefused(f"{VERIFIED_FILE}, line {number} {why}")
-            raise hinted(error, f"Fix it in {VERIFIED_FILE} of the task, with `memsheaf edit` or any editor.")
+            raise TextRefused(
+                f"{VERIFIED_FILE}, line {number} {why}",
+                hint=f"Fix it in {VERIFIED_FILE} of the task, with `memsheaf edit` or any editor.",
+            )
         items[row[1]] = VerifiedItem(row[1], row[2].replace("\\|", "|"), int(row[3]), int(row[4]), row[5])
     return list(items.values())
 
@@ -450,7 +454,7 @@ def _with_item(table: str, item: VerifiedItem) -> str:
 
 
 def _refusal(why: str) -> TextRefused:
-    return hinted(TextRefused(why), "`memsheaf help task` has examples.")
+    return TextRefused(why, hint="`memsheaf help task` has examples.")
 
 
 # Events are NDJSON, append-only. Each field has words for what it has to be, and a pattern that its JSON must match.
@@ -555,4 +559,4 @@ def _check_fields(
 
 
 def _refused_event(why: str) -> TextRefused:
-    return hinted(TextRefused(f"the event cannot be stored: {why}"), "`memsheaf help task event` has an example.")
+    return TextRefused(f"the event cannot be stored: {why}", hint="`memsheaf help task event` has an example.")
