@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync, version_at
 from memsheaf.cli import main
-from memsheaf.errors import HubRefused, HubRestored
+from memsheaf.errors import HubRefused
 from memsheaf.hub import Erasure, HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.replica import Replica
-from memsheaf.hub.replica_state import add_ahead, read_ahead, remove_hub, write_settings
+from memsheaf.hub.replica_state import read_ahead, remove_hub, write_settings
 from memsheaf.store import ABSENT, HISTORY, Change, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder
@@ -51,19 +50,6 @@ def test_a_file_that_is_held_is_journalled_once(machine: Machines) -> None:
     assert len(here.state().pending) == 1
     other = machine("m2")
     assert files(other) == {"b.md": b"plain", "c.md": b"in the same commit"}
-
-
-def test_what_a_killed_rejoin_left_does_not_keep_changes_out(machine: Machines) -> None:
-    one, two = machine("m1"), machine("m2")
-    made = put(one, "a.md", b"one")
-    two.sync()
-    with Folder.open(one.root) as folder, folder.folder(HISTORY) as history:
-        history.unlink("hub-state.json")
-        add_ahead(history, made.id, ["a.md"])
-    one.sync()
-    put(two, "a.md", b"two")
-    one.sync()
-    assert files(one) == {"a.md": b"two"}
 
 
 def test_a_secret_that_was_taken_out_again_is_not_pushed_with_what_waited(machine: Machines) -> None:
@@ -144,61 +130,6 @@ def test_a_memory_that_the_hub_does_not_take_keeps_no_other_back(
     assert files(one)["4.md"] == b"allowed"
 
 
-def test_a_removal_that_comes_while_a_file_cannot_be_read_is_carried_out_later(
-    machine: Machines, tmp_path: Path
-) -> None:
-    one, two = machine("m1"), machine("m2")
-    put(one, "a.md", b"text")
-    sync(two)
-    Path(two.root, "a.md").rename(tmp_path / "aside")
-    Path(two.root, "a.md").symlink_to(tmp_path / "aside")
-    put(one, "a.md", None)
-    assert "a.md" in two.sync().left
-    Path(two.root, "a.md").unlink()
-    (tmp_path / "aside").rename(Path(two.root, "a.md"))
-    consistent(two, one)
-    assert not files(two)
-
-
-@pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_memory_is_placed_when_what_stood_in_its_way_is_gone(machine: Machines, is_replaced: bool) -> None:
-    one, two = machine("m1"), machine("m2")
-    Path(two.root, "a.md").mkdir()
-    put(one, "a.md", b"text")
-    assert "a.md" in two.sync().left
-    assert "a.md" in two.sync().left
-    Path(two.root, "a.md").rmdir()
-    if is_replaced:
-        put(one, "a.md", b"another text")
-    assert not two.sync().left
-    consistent(one, two)
-    assert files(two)
-
-
-@pytest.mark.parametrize("is_changed", [True, False])
-def test_what_waits_is_not_removed_for_all_when_its_file_cannot_be_read(machine: Machines, is_changed: bool) -> None:
-    one, two = machine("m1"), machine("m2", queue=True)
-    put(one, "a.md", b"a")
-    put(one, "b.md", b"b")
-    sync(two)
-    plug(two).out = "all"
-    put(two, "a.md", b"a of two")
-    put(two, "b.md", b"b of two")
-    save(two, "a.md", b"too large " * 150_000)
-    put(one, "b.md", b"b of one")
-    if is_changed:
-        put(one, "a.md", b"a of one")
-    plug(two).out = ""
-    sync(two)
-    one.sync()
-    others = {"a.md": b"a of one", "a-2.md": b"a of two"} if is_changed else {"a.md": b"a of two"}
-    assert files(one) == {**others, "b.md": b"b of one", "b-2.md": b"b of two"}
-    assert ("a.md" in two.state().left) == is_changed
-    save(two, "a.md", b"small again")
-    consistent(two, one)
-    assert {b"small again", *others.values()} - {b"a of two"} <= {*files(one).values()}
-
-
 def test_an_erasure_waits_for_what_stands_in_its_way_and_nothing_else_does(machine: Machines, tmp_path: Path) -> None:
     one, two = machine("m1"), machine("m2")
     put(one, "a.md", b"private")
@@ -229,35 +160,6 @@ def test_an_undo_of_what_was_erased_meanwhile_is_journalled_once(machine: Machin
     ids = [commit.id for commit in one.history()]
     assert len(ids) == len({*ids})
     assert files(one) == {"a.md": b"a", "b.md": b"b"}
-
-
-def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
-    machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    one, two = machine("m1"), machine("m2")
-    backup = tmp_path / "backup.git"
-    is_git = isinstance(plug(one).hub, GitRemote)
-    if is_git:
-        shutil.copytree(tmp_path / "hub.git", backup)
-    made = put(one, "a.md", b"acknowledged")
-    if is_git:
-        shutil.rmtree(tmp_path / "hub.git")
-        shutil.copytree(backup, tmp_path / "hub.git")
-    else:
-        team: Team = request.getfixturevalue("team")
-        with psycopg.connect(team.server.url(database=team.database)) as connection:
-            for table, key in (("commits", "id"), ("revisions", "commit"), ("documents", "commit")):
-                connection.execute(f"DELETE FROM memsheaf.{table} WHERE {key} = %s", [made.id])
-    with pytest.raises(HubRestored):
-        one.sync()
-    put(two, "a.md", b"of another")
-    with pytest.raises(HubRestored):
-        one.sync()
-    assert "lacks what was" in one.state().failed
-    one.rejoin()
-    assert not one.state().failed
-    consistent(one, two)
-    assert {*files(two).values()} == {b"acknowledged", b"of another"}
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 300, b"{cut off", b'{"told": [1]}', b"[]"])
@@ -474,16 +376,6 @@ def test_every_reason_that_a_folder_takes_a_hub_takes(machine: Machines) -> None
     for number, why in enumerate(("x" * 20_000, "a NUL \0", "half a pair \ud800")):
         put(here, f"{number}.md", b"text", why=why)
     assert len(files(machine("m2"))) == 3
-
-
-def test_a_first_sync_pushes_in_portions(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memsheaf.hub.exchange.PORTION", 2)
-    monkeypatch.setattr("memsheaf.hub.exchange.PORTION_BYTES", 100)
-    here = machine("m1", join=False)
-    for number in range(5):
-        save(here, f"{number}.md", b"x" * (150 if number == 4 else 10))
-    assert [len(one.revisions) for one in here.sync().pushed] == [2, 2, 1]
-    assert files(machine("m2")) == files(here)
 
 
 def test_what_a_running_process_saves_goes_to_the_hub_that_its_scope_has_now(

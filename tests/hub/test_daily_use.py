@@ -184,14 +184,6 @@ def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: 
 # while a process runs
 
 
-def test_an_idle_process_sees_what_others_commit(two: tuple[Machine, Machine]) -> None:
-    laptop, desktop = two
-    with closing(desktop.upkeep()) as upkeep, desktop.layers() as layers:
-        assert upkeep.wait()
-        laptop.save("Dashboards")
-        wait_until(lambda: layers.search("Dashboards"))
-
-
 def test_a_listening_process_is_told_by_the_database(tmp_path: Path, team: Team) -> None:
     """With no polling at all; how long it takes is measured by `make bench`."""
     machines = []

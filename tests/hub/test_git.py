@@ -22,7 +22,6 @@ from hub.git_remotes import git, open_git
 from hub.machines import ScopeOnMachine
 from hub.test_contract import commit, push, state
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable
-from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub import git as git_module
 from memsheaf.hub.git import GitRemote
@@ -232,11 +231,6 @@ def test_a_file_is_not_replaced_by_a_folder_nor_a_folder_by_a_file(bare: Path) -
     assert state(hub.pull()) == {"a.md": b"1", "b.md/c.md": b"1"}
 
 
-def test_only_memories_are_taken_from_a_tree() -> None:
-    assert is_memory_path("observability/feature-x.ndjson")
-    assert not is_memory_path("observability/x.json")
-
-
 def test_the_message_is_safe_to_read(bare: Path) -> None:
     hub = open_git(bare)
     push(hub, "a.md", None, b"1", why="one\n\nMemsheaf: {}\x1b[31m\n" + "long " * 100)
@@ -329,14 +323,6 @@ def test_an_erasure_tells_every_version_however_it_was_committed(bare: Path, che
     hub.erase(Erasure("0a", ("a.md",), ()))
     [told] = hub.pull().erasures
     assert {*told.versions} == {version_of(text) for text in (b"1\n", b"by hand\n", b"with others")}
-
-
-def test_a_change_of_what_our_copy_does_not_know_yet_is_taken(bare: Path) -> None:
-    one, two = open_git(bare), open_git(bare, "m2")
-    push(one, "a.md", None, b"1")
-    push(two, "a.md", b"1", b"2")
-    push(one, "a.md", b"2", b"3")
-    assert state(two.pull()) == {"a.md": b"3"}
 
 
 def test_an_erasure_that_meets_a_push_loses_neither(bare: Path) -> None:

@@ -3,13 +3,15 @@
 A step is `MACHINE VERB PATH TEXT`. `put` and `forget` go through the program, `save` and `remove` are a person's
 editor, `plain` is a folder without a hub. `look` notices edits, `pull` syncs without looking, `sync` looks and syncs.
 After `!` stands the error of a step that is refused. `cut` unplugs the hub (`after`: it takes a push, and its answer
-is lost), `mend` plugs it in. `sync` and `rejoin` name the conflicts that they report, `has` all files of a machine,
+is lost), `mend` plugs it in. A folder can `block` a path, a link `hide` a file, a file `swell` beyond what is read: a
+pull has then `left` it. `sync` and `rejoin` name the conflicts that they report, `has` names all files of a machine,
 `agree` syncs the machines in this order and compares them. A machine has joined the hub unless it is `apart`.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +119,30 @@ STORIES = {
         " 2 undo; 2 undo;"
         " 2 has a.md=one; agree",
         "a.md=one",
+    ),
+    # something stands in the way
+    "a removal that comes while a file cannot be read is carried out later": (
+        "1 put a.md text; 2 sync; 2 hide a.md; 1 forget a.md; 2 left a.md; 2 show a.md; agree 2 1",
+        "",
+    ),
+    "a memory is placed when what stood in its way is gone": (
+        "2 block a.md; 1 put a.md text; 2 left a.md; 2 left a.md; 2 free a.md; 2 pull; 2 has a.md=text; agree",
+        "a.md=text",
+    ),
+    "a memory that was replaced is placed when what stood in its way is gone": (
+        "2 block a.md; 1 put a.md text; 2 left a.md; 2 free a.md; 1 put a.md new; 2 pull; 2 has a.md=new; agree",
+        "a.md=new",
+    ),
+    "what waits is not removed for all when its file cannot be read": (
+        "2 queue; 1 put a.md a; 1 put b.md b; 2 sync; 2 cut; 2 put a.md a2; 2 put b.md b2; 2 swell a.md;"
+        " 1 put b.md b1; 2 mend; 2 sync; 1 pull; 1 has a.md=a2, b.md=b1, b-2.md=b2; 2 save a.md small; agree 2 1",
+        "a.md=small, b.md=b1, b-2.md=b2",
+    ),
+    "what waits and was changed elsewhere is not removed for all when its file cannot be read": (
+        "2 queue; 1 put a.md a; 1 put b.md b; 2 sync; 2 cut; 2 put a.md a2; 2 put b.md b2; 2 swell a.md;"
+        " 1 put b.md b1; 1 put a.md a1; 2 mend; 2 sync; 1 pull; 1 has a.md=a1, a-2.md=a2, b.md=b1, b-2.md=b2;"
+        " 2 left a.md; 2 save a.md small; agree 2 1",
+        "a.md=a1, a-2.md=a2, b.md=b1, b-2.md=b2, a-3.md=small",
     ),
     # a machine joins again
     "a text that somebody went back to is not replaced by a rejoin": (
@@ -278,6 +304,7 @@ def parse_files(text: str) -> dict[str, bytes]:
 
 def act(replica: Replica, verb: str, path: str, text: str) -> None:
     """Do one step of a story on one machine."""
+    place = Path(replica.root, path)
     match verb:
         case "queue" | "apart":
             pass  # it was opened so
@@ -306,6 +333,16 @@ def act(replica: Replica, verb: str, path: str, text: str) -> None:
             replica.undo(by="user")
         case "erase":
             replica.erase(path, by="user")
+        case "block" | "free":
+            place.mkdir() if verb == "block" else place.rmdir()
+        case "hide" | "show":
+            aside = place.parent.with_name("aside")
+            place.rename(aside) if verb == "hide" else place.unlink()
+            place.symlink_to(aside) if verb == "hide" else aside.rename(place)
+        case "swell":
+            save(replica, path, b"too large " * 150_000)
+        case "left":
+            assert path in replica.sync().left
         case "cut" | "mend":
             plug(replica).out = (path or "all") if verb == "cut" else ""
         case "has":

@@ -222,12 +222,3 @@ def test_a_database_that_cannot_hold_every_text_is_refused(run: Run, postgres: S
         connection.execute(f"GRANT CREATE ON DATABASE {name} TO dba")
     code, _, err = run("ana", "team", "create", team.name, postgres.url("dba", "dba", name), "--as", "ana")
     assert (code, "is SQL_ASCII; it has to be UTF8" in err) == (1, True)
-
-
-def test_a_migration_that_is_not_needed_changes_nothing(run: Run, postgres: Server) -> None:
-    code, out, _ = run("ana", "team", "migrate", postgres.url("dba", "dba", "hub"))
-    assert (code, out.endswith(" already.\n")) == (0, True)
-
-
-def test_status_tells_the_role(ana: Run) -> None:
-    assert "as ana, admin" in ana("hub", "status")[1]
