@@ -223,4 +223,6 @@ def test_with_a_damaged_file_everything_works_by_words_and_the_program_says_so(t
 def test_without_a_library_everything_works_by_words_and_the_program_says_so(tmp_path: Path, missing: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{missing!r}] = None\n")
     reasons = {"numpy": "search by meaning needs numpy"}
-    assert_that_words_do(tmp_path / "home", tmp_path, reasons.get(missing, "the built-in encoder needs numpy, onnxruntime"))
+    assert_that_words_do(
+        tmp_path / "home", tmp_path, reasons.get(missing, "the built-in encoder needs numpy, onnxruntime")
+    )

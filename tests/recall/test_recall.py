@@ -646,13 +646,6 @@ def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_pat
     assert "citation" not in filled.recall("how is the zebra service doing?").text
 
 
-def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
-    text = shown("\n".join(str(number) for number in range(300))).text
-
-    assert text.split("\n")[MEMORY_LINES - 1] == "199"
-    assert text.split("\n")[MEMORY_LINES].startswith("(cut here")
-
-
 def test_what_was_cancelled_is_never_given_and_costs_nothing(filled: Sheaf) -> None:
     session = filled.session()
     session.prefetch("what is our deployment process?")
