@@ -235,17 +235,6 @@ def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings)
         assert not [stone for stone in sheaf.own.store.buried_all() if stone.path == memory.path]
 
 
-def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
-    os.unlink(os.path.join(sheaf.root, memory.path))
-    sheaf.list()
-
-    stone = sheaf.own.store.buried(FACT.lower().replace(".", "").split())
-
-    assert stone is not None
-    assert (stone.path, stone.why) == (memory.path, "removed")
-
-
 def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
     memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
     words = FACT.lower().replace(".", "").split()

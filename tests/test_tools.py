@@ -394,27 +394,12 @@ def test_an_edit_that_a_person_made_in_between_is_not_overwritten(whole: bool, s
     assert sheaf.read("n.md").body == "from the model\n"
 
 
-def test_what_one_conversation_read_another_has_not(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})
-
-    assert saved(Tools(sheaf)).startswith("Error: ")
-
-
 def test_a_model_goes_on_from_what_it_wrote_itself(tools: Tools, sheaf: Sheaf) -> None:
     for text in ("one", "two", "three"):
         assert saved(tools, content=text) == "Memory saved: user_prefers-tabs.md"
 
     assert sheaf.read("user_prefers-tabs.md").body == "three\n"
     assert len(sheaf.list()) == 1
-
-
-def test_a_correction_under_the_same_name_lands(tools: Tools, sheaf: Sheaf) -> None:
-    saved(tools)
-
-    saved(tools, description="Corrected", content="Use spaces.")
-
-    assert [row.description for row in sheaf.list()] == ["Corrected"]
 
 
 def test_a_model_cannot_confirm_what_waits_for_a_person(tools: Tools, sheaf: Sheaf) -> None:
