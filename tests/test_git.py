@@ -21,13 +21,7 @@ from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
 from memsheaf.transfer import erase
 from memsheaf.work.checks import audit, examine
-
-ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
-
-
-def git(at: Path, *words: str) -> str:
-    command = ["git", "-C", str(at), "-c", "user.name=n", "-c", "user.email=e@example.org", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=ALONE).stdout
+from trees import git
 
 
 def status(at: Path) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import NOON, Clock
 from databases import contents
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotInHistory
@@ -14,24 +15,8 @@ from memsheaf.open_scope import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 
-NOON = 1_773_489_600.0  # 2026-03-14
 DAY = 86_400.0
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\n"
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

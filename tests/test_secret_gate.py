@@ -260,7 +260,7 @@ def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp
     done = take_in(sheaf.own, str(tmp_path / "in"))
 
     assert done.refused == [
-        ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored"),
+        ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored")
     ]
 
 

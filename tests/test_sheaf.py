@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cases import each_case
+from cases import Clock, each_case
 from databases import contents
 from memsheaf.config import Settings
 from memsheaf.errors import (
@@ -36,37 +36,16 @@ CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
 with open(os.path.join(CORPORA, "malformed_frontmatter.json"), encoding="utf-8") as file:
     MALFORMED: list[dict[str, Any]] = json.load(file)["cases"]
 
-NOON = 1_773_489_600.0  # 2026-03-14
 DAY = 86_400.0
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 BROKEN = b"---\nname: [a\n---\nbody\n"
 CONFLICT_COPY = "prefs.sync-conflict-20260305-101010-ABCDEFG.md"
 
 
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 @pytest.fixture
 def sheaf(settings: Settings, clock: Clock) -> Iterator[Sheaf]:
     with Sheaf.open("agent/tester", settings=settings, clock=clock) as sheaf:
         yield sheaf
-
-
-def tree(root: str) -> dict[str, bytes]:
-    """Every byte under a folder."""
-    return contents(root)
 
 
 def put_outside(sheaf: Sheaf, path: str, data: bytes | str) -> str:
@@ -244,12 +223,12 @@ def test_what_may_not_be_stored_changes_nothing(
     name: str, description: str, kind: str, body: str, sheaf: Sheaf
 ) -> None:
     sheaf.write("First", "D", "user", "x")
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     with pytest.raises(TextRefused):
         sheaf.write(name, description, kind, body)
 
-    assert tree(sheaf.root) == before
+    assert contents(sheaf.root) == before
 
 
 # changing
@@ -303,18 +282,15 @@ def test_a_revision_that_would_not_leave_a_sound_memory_changes_nothing(
     old: str, new: str, error: type[MemsheafError], sheaf: Sheaf
 ) -> None:
     sheaf.put("n.md", PLAIN)
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     with pytest.raises(error):
         sheaf.revise("n.md", old, new)
 
-    assert tree(sheaf.root) == before
+    assert contents(sheaf.root) == before
 
 
-@pytest.mark.parametrize(
-    ("line", "body"),
-    [(0, "new\none\ntwo\n"), (1, "one\nnew\ntwo\n"), (2, "one\ntwo\nnew\n")],
-)
+@pytest.mark.parametrize(("line", "body"), [(0, "new\none\ntwo\n"), (1, "one\nnew\ntwo\n"), (2, "one\ntwo\nnew\n")])
 def test_inserting_puts_text_after_a_line_of_the_body(line: int, body: str, sheaf: Sheaf) -> None:
     put_outside(sheaf, "n.md", PLAIN.replace("body", "one\ntwo"))
 
@@ -345,14 +321,14 @@ def test_a_free_text_holds_something_and_no_zero_byte(sheaf: Sheaf) -> None:
 
 def test_an_edit_cannot_turn_a_free_file_into_a_broken_header(sheaf: Sheaf) -> None:
     sheaf.put("notes.md", "hello\n", free=True)
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     with pytest.raises(TextRefused):
         sheaf.revise("notes.md", "hello", "---\nname: [x")
     with pytest.raises(TextRefused):
         sheaf.insert("notes.md", 0, "---")
 
-    assert tree(sheaf.root) == before
+    assert contents(sheaf.root) == before
 
 
 def test_a_whole_file_is_not_put_over_one_that_was_not_named(sheaf: Sheaf) -> None:
@@ -375,7 +351,7 @@ def test_what_the_corpus_would_not_store_is_not_stored(case: dict[str, Any], she
     path = CONFLICT_COPY if case["id"] == "M80" else f"{case['id']}.md"
     data = content(case)
     text = data.decode("utf-8", "surrogateescape")
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     if case["write"] == "accept":
         sheaf.put(path, text, allow=Allow(anyway=True))
@@ -385,7 +361,7 @@ def test_what_the_corpus_would_not_store_is_not_stored(case: dict[str, Any], she
         assert case["write"] == "reject"
         with pytest.raises(TextRefused):
             sheaf.put(path, text)
-        assert tree(sheaf.root) == before
+        assert contents(sheaf.root) == before
 
 
 # files that other programs left
@@ -492,7 +468,7 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "put": lambda sheaf, path: sheaf.put(path, PLAIN),
     "put free": lambda sheaf, path: sheaf.put(path, "text", free=True),
     "forget": lambda sheaf, path: sheaf.forget(path),
-    "restore": lambda sheaf, path: sheaf.own.restore(path, "0"),
+    "restore": lambda sheaf, path: sheaf.own.restore(path, "0123456789ab"),
     "erase": lambda sheaf, path: erase(sheaf.own, path),
     "diff": lambda sheaf, path: sheaf.own.diff(path),
     "blame": lambda sheaf, path: sheaf.own.blame(path),
@@ -505,13 +481,13 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
 )
 def test_what_belongs_to_others_is_not_a_memory(name: str, sheaf: Sheaf) -> None:
     sheaf.write("Sound", "Description", "user", "body")
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     for act in ACTIONS.values():
         with pytest.raises(PathRefused):
             act(sheaf, name)
 
-    assert tree(sheaf.root) == before
+    assert contents(sheaf.root) == before
 
 
 # opening
@@ -541,7 +517,7 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
     memory = sheaf.write("Sound", "Description", "user", "body")
     put_outside(sheaf, "n.md", PLAIN)
     os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
-    before = tree(sheaf.root)
+    before = contents(sheaf.root)
 
     with Sheaf.open("agent/tester", settings=settings, read_only=True) as reader:
         assert ask_everything(reader) == ["n.md", memory.path]
@@ -561,7 +537,7 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
             with pytest.raises(ReadOnly):
                 act()
 
-    assert tree(sheaf.root) == before
+    assert contents(sheaf.root) == before
 
 
 # the prompt

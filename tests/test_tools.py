@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cases import each_case
+from cases import NOON, each_case
 from databases import contents
 from memsheaf.config import Settings
 from memsheaf.index.catalog import EMPTY_CATALOG
@@ -29,7 +29,6 @@ NAMES_OF_TOOLS = (
     "memory_search", "memory_recall", "memory_brief",
 )  # fmt: skip
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
-NOON = 1_773_489_600.0  # 2026-03-14
 
 
 TOO_LONG = "x" * (MAX_MEMORY_BYTES + 1)

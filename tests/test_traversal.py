@@ -37,7 +37,8 @@ from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import NAMED_LAYERS
 from memsheaf.sheaf import Sheaf
-from memsheaf.transfer import erase, take_in
+from memsheaf.transfer import take_in
+from test_sheaf import ACTIONS
 from trees import as_nobody
 
 Case = dict[str, Any]
@@ -180,23 +181,6 @@ class Door(Protocol):
     def write(self, path: str, text: str, *, replace: bool = False) -> Answer: ...
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Answer: ...
     def rows(self) -> dict[str, str]: ...
-
-
-ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
-    "read": lambda sheaf, path: sheaf.read(path),
-    "remember": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path),
-    "replace": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path, replace=True),
-    "revise": lambda sheaf, path: sheaf.revise(path, "a", "b"),
-    "insert": lambda sheaf, path: sheaf.insert(path, 0, "b"),
-    "put": lambda sheaf, path: sheaf.put(path, fact("b").decode()),
-    "put free": lambda sheaf, path: sheaf.put(path, "text", free=True),
-    "forget": lambda sheaf, path: sheaf.forget(path),
-    "diff": lambda sheaf, path: sheaf.own.diff(path),
-    "blame": lambda sheaf, path: sheaf.own.blame(path),
-    "log": lambda sheaf, path: list(sheaf.log(path)),
-    "restore": lambda sheaf, path: sheaf.own.restore(path, "0123456789ab"),
-    "erase": lambda sheaf, path: erase(sheaf.own, path),
-}
 
 
 class Library:

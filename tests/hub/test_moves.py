@@ -192,9 +192,7 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
     agree(laptop, desktop)
 
 
-def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(
-    own: Callable[..., ScopeOnMachine],
-) -> None:
+def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(own: Callable[..., ScopeOnMachine]) -> None:
     laptop, desktop = own("laptop"), own("desktop")
     path = laptop.write("Deploy day", "We deploy on Fridays.")
     ghost = Revision("ghost.md", ABSENT, version_of(b"boo"), None, b"boo")

@@ -123,10 +123,7 @@ async def test_modern_clients_cannot_be_told_apart_and_replace_nothing_whole(ser
 
 
 async def test_a_modern_client_is_told_what_others_change(server: Site, home: Place) -> None:
-    async with (
-        server.client("2026-07-28") as client,
-        client.listen(resources_list_changed=True) as changes,
-    ):
+    async with server.client("2026-07-28") as client, client.listen(resources_list_changed=True) as changes:
         await anyio.to_thread.run_sync(home.save, "Streamed", "Told on a stream that a client opened.")
         with anyio.fail_after(PATIENCE):
             assert isinstance(await anext(aiter(changes)), ResourcesListChanged)

@@ -20,13 +20,7 @@ from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow, parse
 from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within, render_recall
-from memsheaf.recall.recall import (
-    CONVERSATION_BYTES,
-    MAX_MEMORIES,
-    PINNED_BONUS,
-    SMALL_BONUS,
-    Recall,
-)
+from memsheaf.recall.recall import CONVERSATION_BYTES, MAX_MEMORIES, PINNED_BONUS, SMALL_BONUS, Recall
 from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
 

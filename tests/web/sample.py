@@ -56,10 +56,7 @@ SOURCES = {
     "tests/conftest.py": "DATABASE = 'postgresql:///tidewater_test'\n",
     "Makefile": "test:\n\tpytest -n 4\n\nload:\n\tlocust --host https://staging.tidewater.example\n",
 }
-DRIFTED = {
-    "app/holds.py": ("HOLD_MINUTES = 15", "HOLD_MINUTES = 20"),
-    "app/http.py": ("RETRIES = 1", "RETRIES = 2"),
-}
+DRIFTED = {"app/holds.py": ("HOLD_MINUTES = 15", "HOLD_MINUTES = 20"), "app/http.py": ("RETRIES = 1", "RETRIES = 2")}
 TALKS = (  # days ago, project, and what was said
     (27, "tidewater", ("How long does a booking hold the boat?", "Fifteen minutes; then a worker releases it.")),
     (25, "tidewater", ("Which field was wrong? The error does not say.", "I will name the field in each of them.")),
