@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync, version_at
 from memsheaf.cli import main
-from memsheaf.errors import HubRefused
+from memsheaf.errors import HubRefused, HubRestored
 from memsheaf.hub import Erasure, HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
@@ -160,6 +161,35 @@ def test_an_undo_of_what_was_erased_meanwhile_is_journalled_once(machine: Machin
     ids = [commit.id for commit in one.history()]
     assert len(ids) == len({*ids})
     assert files(one) == {"a.md": b"a", "b.md": b"b"}
+
+
+def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
+    machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    backup = tmp_path / "backup.git"
+    is_git = isinstance(plug(one).hub, GitRemote)
+    if is_git:
+        shutil.copytree(tmp_path / "hub.git", backup)
+    made = put(one, "a.md", b"acknowledged")
+    if is_git:
+        shutil.rmtree(tmp_path / "hub.git")
+        shutil.copytree(backup, tmp_path / "hub.git")
+    else:
+        team: Team = request.getfixturevalue("team")
+        with psycopg.connect(team.server.url(database=team.database)) as connection:
+            for table, key in (("commits", "id"), ("revisions", "commit"), ("documents", "commit")):
+                connection.execute(f"DELETE FROM memsheaf.{table} WHERE {key} = %s", [made.id])
+    with pytest.raises(HubRestored):
+        one.sync()
+    put(two, "a.md", b"of another")
+    with pytest.raises(HubRestored):
+        one.sync()
+    assert "lacks what was" in one.state().failed
+    one.rejoin()
+    assert not one.state().failed
+    consistent(one, two)
+    assert {*files(two).values()} == {b"acknowledged", b"of another"}
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 300, b"{cut off", b'{"told": [1]}', b"[]"])
