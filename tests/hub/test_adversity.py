@@ -408,6 +408,16 @@ def test_every_reason_that_a_folder_takes_a_hub_takes(machine: Machines) -> None
     assert len(files(machine("m2"))) == 3
 
 
+def test_a_first_sync_pushes_in_portions(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memsheaf.hub.exchange.PORTION", 2)
+    monkeypatch.setattr("memsheaf.hub.exchange.PORTION_BYTES", 100)
+    here = machine("m1", join=False)
+    for number in range(5):
+        save(here, f"{number}.md", b"x" * (150 if number == 4 else 10))
+    assert [len(one.revisions) for one in here.sync().pushed] == [2, 2, 1]
+    assert files(machine("m2")) == files(here)
+
+
 def test_what_a_running_process_saves_goes_to_the_hub_that_its_scope_has_now(
     machine: Machines, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +322,22 @@ def test_after_three_failures_a_person_has_to_approve(state: State) -> None:
     run(talk(), state=state, now=NOW)  # another conversation goes on
     assert run(FAILING, 1_000_000, state=state, now=NOW, approve=True).fits
     assert not [name for name in state.names() if name.startswith("breaker-")]
+
+
+def test_the_same_conversation_gives_the_same_bytes_in_another_process() -> None:
+    code = (
+        "from memsheaf.recall.turns import TranscriptEntry as Entry\n"
+        "from memsheaf.work.compaction import compact\n"
+        "said = [Entry('user', f'We decided to use option {at}. Never skip {at}.') for at in range(90)]\n"
+        "done = compact(said, 500, notes='# Session\\nReaders next.', where='/spilled')\n"
+    )
+    here: dict[str, Any] = {}
+    exec(code, here)
+    printed = subprocess.run(
+        [sys.executable, "-c", f"{code}print(repr(done))"],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert printed == f"{here['done']!r}\n"
