@@ -135,15 +135,6 @@ def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: She
     assert [row.path for row in sheaf.list()] == ["notes.md"]
 
 
-def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
-    memory = sheaf.write("First", "D", "user", "one")
-    write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
-
-    sheaf.undo(next(sheaf.log(memory.path)).id)
-
-    assert sheaf.read(memory.path) == memory
-
-
 def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
     memory = sheaf.write("First", "D", "user", "one")
     os.unlink(os.path.join(sheaf.root, memory.path))
@@ -206,19 +197,6 @@ def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, cloc
     assert [commit.id for commit in sheaf.log(limit=1)] == [commits[0].id]
     assert len(list(sheaf.log())) == 3
     assert list(sheaf.log("user_unknown.md")) == []
-
-
-def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
-    sheaf.write("Editor", "D", "user", "vim")
-    before = [commit.id for commit in sheaf.log()]
-
-    sheaf.list()
-    sheaf.prompt()
-    sheaf.search("vim")
-    sheaf.own.blame("user_editor.md")
-    sheaf.own.diff("user_editor.md")
-
-    assert [commit.id for commit in sheaf.log()] == before
 
 
 def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:

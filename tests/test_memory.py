@@ -82,6 +82,13 @@ def test_a_hostile_file_is_read_for_what_it_is(case: dict[str, Any]) -> None:
         assert read.warnings
     if read.state in ("bad", "held", "copy"):
         assert read.problem
+    for line in (read.name, read.description):
+        assert "\n" not in line
+        line.encode()
+    assert len(read.version) == 64
+    assert isinstance(read.pinned, bool)
+    assert read.trust in ("confirmed", "unconfirmed")
+    assert read.has_known_type == (read.type in KINDS)
 
 
 @each_case("case", CASES)
@@ -92,18 +99,6 @@ def test_a_hostile_text_is_stored_or_refused_as_the_corpus_says(case: dict[str, 
     else:
         with pytest.raises(TextRefused):
             check(path_of(case), text)
-
-
-@each_case("case", CASES)
-def test_every_property_of_a_hostile_file_can_be_asked_for(case: dict[str, Any]) -> None:
-    read = parse(path_of(case), bytes_of(case))
-    for line in (read.name, read.description):
-        assert "\n" not in line
-        line.encode()
-    assert len(read.version) == 64
-    assert isinstance(read.pinned, bool)
-    assert read.trust in ("confirmed", "unconfirmed")
-    assert read.has_known_type == (read.type in KINDS)
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda data: b"---\nname: " + data + b"\n---\n" + data)), st.text())

@@ -84,15 +84,6 @@ def test_what_was_remembered_is_a_plain_file_with_its_dates_and_its_source(sheaf
     assert sheaf.read(memory.path) == memory
 
 
-def test_a_name_that_exists_is_told_and_not_overwritten(sheaf: Sheaf) -> None:
-    sheaf.write("Editor", "Which editor", "user", "vim")
-
-    with pytest.raises(Exists):
-        sheaf.write("Editor", "Which editor", "user", "emacs")
-
-    assert sheaf.read("user_editor.md").body == "vim\n"
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -294,15 +294,6 @@ def test_why_and_how_are_asked_for_where_they_matter(tools: Tools) -> None:
     assert "**Why:**" not in saved(tools, name="C", type="user")
 
 
-def test_a_deleted_memory_can_be_brought_back_by_a_person(tools: Tools, sheaf: Sheaf) -> None:
-    saved(tools)
-
-    assert tools.call("memory_delete", {"filename": "user_prefers-tabs.md"}) == "Memory deleted: user_prefers-tabs.md"
-    assert sheaf.list() == []
-    sheaf.undo()
-    assert [row.name for row in sheaf.list()] == ["Prefers tabs"]
-
-
 def test_a_file_with_a_broken_header_is_read_with_its_problem_and_not_changed(tools: Tools, sheaf: Sheaf) -> None:
     broken = "---\nname: [a\n---\nbody\n"
     write(sheaf, "n.md", broken)
@@ -349,29 +340,6 @@ def test_page_by_page_every_memory_is_within_reach(
 
 
 # what a model has not seen
-
-
-def test_a_memory_the_model_has_not_read_is_shown_before_it_is_replaced(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    tools = Tools(sheaf)
-
-    first = saved(tools)
-    assert first.startswith("Error: 'user_prefers-tabs.md' exists")
-    assert "The old text." in first
-    assert sheaf.read("user_prefers-tabs.md").body == "The old text.\n"
-
-    assert saved(tools) == "Memory saved: user_prefers-tabs.md"
-    assert sheaf.read("user_prefers-tabs.md").body == "Use tabs.\n"
-    assert len(sheaf.list()) == 1
-
-
-def test_a_memory_that_was_read_is_replaced_at_once(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    tools = Tools(sheaf)
-
-    tools.call("memory_read", {"filename": "user_prefers-tabs.md"})
-
-    assert saved(tools, filename="user_prefers-tabs.md") == "Memory saved: user_prefers-tabs.md"
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["whole file", "by its fields"])

@@ -16,7 +16,7 @@ from subprocess import PIPE
 import psycopg
 import pytest
 
-from hub.git_remotes import make_bare
+from hub.git_remotes import add_hook, make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync, version_at
@@ -97,13 +97,10 @@ def test_a_memory_that_the_hub_does_not_take_keeps_no_other_back(
 ) -> None:
     one, two = machine("m1"), machine("m2", queue=True)
     if isinstance(plug(one).hub, GitRemote):
-        hook = tmp_path / "hub.git" / "hooks" / "pre-receive"
-        hook.parent.mkdir(exist_ok=True)
         look = (
             "while read old new ref; do git rev-list --objects $new | cut -d' ' -f1 | xargs -n1 git cat-file -p; done"
         )
-        hook.write_text(f"#!/bin/sh\n{look} | grep -aq FORBIDDEN && exit 1\nexit 0\n")
-        hook.chmod(0o755)
+        add_hook(tmp_path / "hub.git", f"{look} | grep -aq FORBIDDEN && exit 1\nexit 0")
     else:
         team: Team = request.getfixturevalue("team")
         with psycopg.connect(team.server.url(database=team.database)) as connection:
@@ -346,20 +343,21 @@ def test_an_erasure_of_names_that_no_memory_has_stops_no_sync(machine: Machines)
 def test_to_wait_for_another_process_here_is_not_to_wait_for_the_hub(
     machine: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two, held = machine("m1"), machine("m2"), threading.Event()
+    one, two, held, saved = machine("m1"), machine("m2"), threading.Event(), threading.Event()
     for name in ("QUEUE_SECONDS", "REFUSE_SECONDS"):
         monkeypatch.setattr(f"memsheaf.hub.{name}", 2.0)
 
     def hold() -> None:
         with FolderStore(one.root).locked("lock"):
             held.set()
-            time.sleep(3.0)
+            saved.wait(3.0)  # nothing can be saved before it ends
 
     thread = threading.Thread(target=hold)
     thread.start()
     held.wait()
     one.hub.close()
     put(one, "a.md", b"text")
+    saved.set()
     thread.join()
     assert (one.state().pending, one.state().down_at) == ((), 0.0)
     two.sync()

@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hub.git_remotes import git, make_bare
+from hub.git_remotes import add_hook, git, make_bare
 from hub.machines import ScopeOnMachine, replica_of
 from hub.postgres_server import VERIFIER, Server, Team
 from memsheaf.errors import HubUnreachable
@@ -27,15 +27,6 @@ from memsheaf.hub.service import HubService
 TEA, MILK = "They drink green tea.", "They take milk with it."
 CLOSED = "this branch is closed to everybody"
 Mend = Callable[[], None]
-
-
-def add_hook(bare: Path, message: str) -> Mend:
-    """Let a repository refuse every push with this message."""
-    hook = bare / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
-    hook.chmod(0o755)
-    return hook.unlink
 
 
 def texts(machine: ScopeOnMachine) -> set[str]:
@@ -64,7 +55,7 @@ def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_rem
     for number in range(count):
         machine.write(f"Tea {number}", f"{TEA} {number}")
     before = texts(machine)
-    mend = add_hook(bare, message)
+    mend = add_hook(bare, f"echo '{message}' >&2; exit 1").unlink
 
     code, said = machine.run("hub", "add", "user", str(bare), scoped=False)
     assert code == 1
@@ -183,10 +174,10 @@ def break_git(kind: str, bare: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[s
     if kind == "host key":
         return "Host key verification failed", fake_ssh(bare.parent, monkeypatch, "Host key verification failed.")
     if kind == "hook":
-        return CLOSED, add_hook(bare, CLOSED)
+        return CLOSED, add_hook(bare, f"echo '{CLOSED}' >&2; exit 1").unlink
     if kind == "protected":
         message = "GitLab: You are not allowed to push code to protected branches on this project."
-        return message, add_hook(bare, message)
+        return message, add_hook(bare, f"echo '{message}' >&2; exit 1").unlink
     if kind == "full":
         git(bare, "config", "receive.maxInputSize", "1")
         return "unpack", lambda: print(git(bare, "config", "--unset", "receive.maxInputSize"))

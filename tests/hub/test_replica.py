@@ -9,56 +9,14 @@ from pathlib import Path
 import pytest
 
 from hub.conftest import OpenHub
+from hub.stations import Line
 from memsheaf.errors import Changed, HubUnreachable, NotFound
-from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled
+from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 
 Machines = Callable[..., Replica]
 SECRET = b"The key is AKIA" + b"Z7QX4WVUTSRQPONM"
-
-
-class Unplugged:
-    """A real hub behind a plug: pulled out before or after a push reaches it.
-
-    `meanwhile` happens on the way to the next push, `answer` is what becomes of what was pulled.
-    """
-
-    def __init__(self, hub: Hub) -> None:
-        self.hub = hub
-        self.out = ""
-        self.pushes = 0
-        self.meanwhile: Callable[[], object] | None = None
-        self.answer: Callable[[Pulled], Pulled] | None = None
-
-    def __getattr__(self, name: str) -> object:
-        if self.out == name or (self.out == "all" and name not in ("close", "me")):
-            raise HubUnreachable("unplugged")
-        return getattr(self.hub, name)
-
-    def erase(self, erasure: Erasure) -> None:
-        if self.out in ("erase", "all"):
-            raise HubUnreachable("unplugged")
-        self.hub.erase(erasure)
-        if self.out == "after":
-            raise HubUnreachable("unplugged")
-
-    def pull(self, cursor: str = "") -> Pulled:
-        if self.out in ("pull", "all"):
-            raise HubUnreachable("unplugged")
-        pulled = self.hub.pull(cursor)
-        return self.answer(pulled) if self.answer else pulled
-
-    def push(self, *commits: Commit) -> str:
-        self.pushes += 1
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile:
-            meanwhile()
-        if self.out:
-            if self.out == "after":
-                self.hub.push(*commits)
-            raise HubUnreachable("unplugged")
-        return self.hub.push(*commits)
 
 
 @pytest.fixture
@@ -67,7 +25,7 @@ def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
 
     def opened(name: str = "m1", member: str = "ana", *, queue: bool = False, join: bool = True) -> Replica:
         settings = HubSettings("test", "test", name, name, "queue" if queue else "refuse")
-        plug = Unplugged(open_hub(name, member))
+        plug = Line(open_hub(name, member))
         replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)  # type: ignore[arg-type]
         if join:
             replica.sync()
@@ -76,8 +34,8 @@ def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
     return opened
 
 
-def plug(replica: Replica) -> Unplugged:
-    assert isinstance(replica.hub, Unplugged)
+def plug(replica: Replica) -> Line:
+    assert isinstance(replica.hub, Line)
     return replica.hub
 
 
@@ -129,20 +87,6 @@ def consistent(*replicas: Replica) -> None:
         assert not replica.state().pending
 
 
-def test_what_one_machine_commits_the_other_has_after_a_sync(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    made = put(one, "tabs.md", b"tabs", by="agent", why="said so")
-    assert files(two) == {}
-    two.sync()
-    assert files(two) == {"tabs.md": b"tabs"}
-    [told] = two.history("tabs.md")
-    assert (told.id, told.by, told.why) == (made.id, "agent", "said so")
-    put(two, "tabs.md", b"spaces")
-    one.sync()
-    assert files(one) == {"tabs.md": b"spaces"}
-    consistent(one, two)
-
-
 def test_another_members_commits_come_under_their_name_and_are_not_undone_unasked(machine: Machines) -> None:
     one, two = machine(), machine("m2", "ben")
     mine = put(one, "a.md", b"1")
@@ -151,18 +95,6 @@ def test_another_members_commits_come_under_their_name_and_are_not_undone_unaske
     knows_members = bool(one.hub.me)  # git does not, for a scope of one person
     assert [commit.by for commit in one.history()] == ["@ben" if knows_members else "user", "user"]
     assert (one.last_standing().id == mine.id) == knows_members
-
-
-def test_the_history_tells_who_saved_each_version(machine: Machines) -> None:
-    ana, ben = machine("m1", "ana"), machine("m2", "ben")
-    put(ana, "a.md", b"one")
-    put(ben, "b.md", b"one")
-    ben.sync()
-    asked = [(path, version_at(ben, path)) for path in ("a.md", "b.md")]
-    nobody = ("a.md", "0" * 64)
-    nothing: dict[tuple[str, str], str] = {}
-    found = ben.ask_history(lambda past: past.authors([*asked, nobody]), nothing)
-    assert found == {asked[0]: "@ana" if ben.hub.me else "user", asked[1]: "user"}
 
 
 def test_offline_changes_are_refused_and_reading_goes_on(machine: Machines) -> None:

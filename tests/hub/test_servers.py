@@ -20,6 +20,7 @@ import pytest
 from hub.postgres_server import Server, Team, shared_server
 from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
 from hub.test_contract import push
+from hub.test_service import expire, revoke
 from memsheaf import config
 from memsheaf.cli import main
 from memsheaf.hub.postgres import PostgresHub
@@ -91,16 +92,6 @@ def test_two_servers_at_once_lose_and_double_nothing(first: HubSite, second: Hub
     asyncio.run(both())
     text = documents(team, "user/ana")["user_animals.md"]
     assert sorted(re.findall("One (...) more", text)) == sorted(WORDS)
-
-
-def expire(team: Team, made: str) -> str:
-    as_superuser(team, "UPDATE memsheaf.tokens SET expires = now() WHERE namespace = %s", team.namespace)
-    return made
-
-
-def revoke(team: Team, made: str) -> str:
-    as_superuser(team, "UPDATE memsheaf.tokens SET revoked = now() WHERE namespace = %s", team.namespace)
-    return made
 
 
 def test_a_token_that_does_not_hold_opens_nothing(first: HubSite, team: Team, postgres: Server) -> None:
