@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from command_line import environment_in, run_command
 from memsheaf import Settings, Sheaf, Tools
 from memsheaf.adapters.anthropic_memory import MemoryFiles
-from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
 from memsheaf.gates import WrittenFile
 from memsheaf.memory import Allow, parse
@@ -54,11 +53,8 @@ def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 def by_line(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
     words = ["add", "Another name", body, "--description", "D", "--type", "project", "--scope", "user"]
-    out = io.StringIO()
-    places = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
-    environment = {**places, "MEMSHEAF_EMBEDDER": "none"}
-    code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out)
-    return f"Error: {out.getvalue()}" if code else out.getvalue()
+    code, out, err = run_command(words, environment_in(tmp_path))
+    return f"Error: {out}{err}" if code else out
 
 
 def by_import(sheaf: Sheaf, body: str, tmp_path: Path) -> str:

@@ -28,9 +28,9 @@ from typing import Any, Protocol
 
 import pytest
 
+from command_line import run_command
 from databases import SIDE_FILES, content
 from memsheaf import transfer
-from memsheaf.cli import main
 from memsheaf.cli.command import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Refused
@@ -279,13 +279,12 @@ class CommandLine:
         return self.ask("search", "--", query)
 
     def ask(self, *words: str) -> Answer:
-        out, err = io.StringIO(), io.StringIO()
-        code = main(words, environment=self.environment, stdin=io.StringIO(), stdout=out, stderr=err)
-        said = out.getvalue() + err.getvalue()
+        code, out, err = run_command(words, self.environment)
+        said = out + err
         assert code in (0, 1, 2)
         assert code == 0 or words[0] in ("import", "export") or said.startswith("memsheaf: ")
         assert said.replace("\n", "").isprintable()
-        return Answer(code == 0, out.getvalue() if "--json" in words else said)
+        return Answer(code == 0, out if "--json" in words else said)
 
 
 class Import:

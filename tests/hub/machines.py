@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -12,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from command_line import run_command
 from hub.postgres_server import Team
 from memsheaf import config
-from memsheaf.cli import main
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
@@ -92,16 +91,8 @@ class ScopeOnMachine:
 
     def ask(self, *words: str, stdin: str = "", scoped: bool = True) -> tuple[int, str, str]:
         """Run a command about the scope; gives the exit code, the answer and what was noted."""
-        out, err = io.StringIO(), io.StringIO()
         named = ("--scope", self.scope) if scoped else ()
-        was = os.getcwd()
-        os.chdir(self.work)
-        try:
-            streams: dict[str, Any] = {"stdin": io.StringIO(stdin), "stdout": out, "stderr": err}
-            code = main([*words, *named], environment=self.environment, **streams)
-        finally:
-            os.chdir(was)
-        return code, out.getvalue(), err.getvalue()
+        return run_command([*words, *named], self.environment, folder=self.work, stdin=stdin)
 
     @contextmanager
     def serve_mcp(self, *words: str) -> Iterator[Callable[..., str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import signal
@@ -16,11 +15,11 @@ from subprocess import PIPE
 import psycopg
 import pytest
 
+from command_line import run_command
 from hub.git_remotes import add_hook, make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync, version_at
-from memsheaf.cli import main
 from memsheaf.errors import HubRefused, HubRestored
 from memsheaf.hub import Erasure, HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
@@ -465,8 +464,7 @@ def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["hub add team/x", "team create x", "team migrate"])
 def test_what_may_be_a_password_is_in_no_message(tmp_path: Path, url: str, command: str) -> None:
-    told = io.StringIO()
-    environment = {"MEMSHEAF_HOME": str(tmp_path)}
-    assert main([*command.split(), url], environment=environment, stdout=told, stderr=told) == 1
-    assert "ret" not in told.getvalue()
-    assert "se%c" not in told.getvalue()
+    code, out, err = run_command([*command.split(), url], {"MEMSHEAF_HOME": str(tmp_path)})
+    assert code == 1
+    assert "ret" not in out + err
+    assert "se%c" not in out + err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import os
@@ -12,17 +11,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import chdir, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from command_line import run_command
 from forks import run_program
 from hub.git_remotes import git, make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from memsheaf import Sheaf
-from memsheaf.cli import main
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
 from memsheaf.hub import HubSettings
@@ -83,10 +82,7 @@ class Machine:
             done, *printed = run_program(words, self.environment, self.work, input=data.encode())
             out, err = (text.decode() for text in printed)
         else:
-            with chdir(self.work):
-                streams = io.StringIO(), io.StringIO()
-                done = main(words, environment=self.environment, stdout=streams[0], stderr=streams[1])
-            out, err = (stream.getvalue() for stream in streams)
+            done, out, err = run_command(words, self.environment, folder=self.work)
         assert done == code, err
         return out
 

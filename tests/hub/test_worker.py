@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -17,12 +16,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from command_line import run_command
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, documents, service_url
 from hub.test_contract import push
 from memsheaf import config
-from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused
 from memsheaf.hub import Erasure, HubSettings
@@ -366,9 +365,9 @@ def test_a_run_ends_also_when_a_model_always_fails(
     for member in ("ana", "ben"):
         tell(service, team, "Remember that alpha is the code name of the launch.", member=member)
     here = {"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_MODEL": "claude"}
-    words, out = ["worker", "--hub", service.url, "--team", team.name, "--once"], io.StringIO()
-    assert main(words, environment=here, stdout=out, stderr=io.StringIO()) == 1
-    assert out.getvalue() == "Learned from 0 turns; 2 jobs failed and will be tried again\n"
+    code, out, _ = run_command(["worker", "--hub", service.url, "--team", team.name, "--once"], here)
+    assert code == 1
+    assert out == "Learned from 0 turns; 2 jobs failed and will be tried again\n"
     assert (model / "asked").read_text() == "asked\n" * 2
     assert waiting_turns(team) == 2
     assert sorted(waiting_jobs(team)) == [("learn", "todo", "1")] * 2
