@@ -13,6 +13,7 @@ from typing import Any
 
 from command_line import run_command
 from hub.postgres_server import Team
+from mcp_server.mcp_peer import Wire
 from memsheaf import config
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica import Replica
@@ -100,22 +101,11 @@ class ScopeOnMachine:
         line, pipe = [sys.executable, "-P", "-m", "memsheaf", "mcp", *words], subprocess.PIPE
         work = self.work
         with subprocess.Popen(line, stdin=pipe, stdout=pipe, env=self.environment, cwd=work) as server:
+            wire = Wire(server.stdin, server.stdout)  # type: ignore[arg-type]
+            wire.open()
+            yield wire.text
             assert server.stdin
-            assert server.stdout
-            write, read = server.stdin, server.stdout
-
-            def ask(method: str, **given: object) -> str:
-                call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-                write.write(json.dumps(call).encode() + b"\n")
-                write.flush()
-                while b'"id":1' not in (answer := read.readline()):
-                    assert answer, "the server ended"
-                return answer.decode()
-
-            about = {"name": "x", "version": "1"}
-            ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
-            yield lambda tool, **given: ask("tools/call", name=tool, arguments=given)
-            write.close()
+            server.stdin.close()
 
     def json(self, *words: str, scoped: bool = True) -> dict[str, Any]:
         """What a command answers as JSON."""

@@ -107,7 +107,7 @@ class Station:
     def open(self, offline: str = "") -> None:
         """Open the folder, as a new process does."""
         self.settings = self.settings._replace(offline=offline or self.settings.offline)
-        self.replica = Replica(self.root, self.settings, self.line, patience=0)  # type: ignore[arg-type]
+        self.replica = Replica(self.root, self.settings, self.line, patience=0)
         self.replica.recover()
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from forks import run_program
 from hub.git_remotes import git, make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
+from mcp_server.mcp_peer import Wire
 from memsheaf import Sheaf
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
@@ -143,25 +143,12 @@ def test_an_mcp_server_begins_with_the_news_and_sees_what_comes_later(two: tuple
     words = [sys.executable, "-P", "-m", "memsheaf", "mcp"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, cwd=desktop.work, env=desktop.environment) as server:
-        assert server.stdin
-        assert server.stdout
-
-        def ask(number: int, method: str, **params: object) -> str:
-            assert server.stdin
-            assert server.stdout
-            line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            server.stdin.write(line.encode() + b"\n")
-            server.stdin.flush()
-            while "result" not in (found := json.loads(server.stdout.readline())):
-                pass
-            return json.dumps(found["result"])
-
+        wire = Wire(server.stdin, server.stdout)  # type: ignore[arg-type]
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        assert "reference_dashboards.md" in ask(1, "initialize", **hello)
+        assert "reference_dashboards.md" in str(wire.ask("initialize", hello))
         laptop.save("Tickets")
-        search = {"name": "memory_search", "arguments": {"query": "tickets"}}
-        numbers = itertools.count(2)
-        wait_until(lambda: "reference_tickets.md" in ask(next(numbers), "tools/call", **search))
+        wait_until(lambda: "reference_tickets.md" in wire.text("memory_search", query="tickets"))
+        assert server.stdin
         server.stdin.close()
 
 

@@ -26,7 +26,7 @@ def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
     def opened(name: str = "m1", member: str = "ana", *, queue: bool = False, join: bool = True) -> Replica:
         settings = HubSettings("test", "test", name, name, "queue" if queue else "refuse")
         plug = Line(open_hub(name, member))
-        replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)  # type: ignore[arg-type]
+        replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)
         if join:
             replica.sync()
         return replica

@@ -172,7 +172,7 @@ def _child(order: Order, said: socket) -> None:
     hub = open_hub(order.settings, folder=order.copy, timeout=order.timeout)
     line = Line(hub)
     line.is_down = order.is_down
-    replica = Replica(order.root, order.settings, line, patience=0)  # type: ignore[arg-type]
+    replica = Replica(order.root, order.settings, line, patience=0)
     with suppress(MemsheafError):
         replica.hub.pull(replica.state().cursor)  # connected
     if order.stops:
