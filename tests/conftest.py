@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from cases import Clock
 from memsheaf import Settings, Sheaf
 from memsheaf.worktree import WorkingTree
 from trees import APP, Open, Write
@@ -37,6 +38,11 @@ def settings(tmp_path: Path) -> Settings:
     """A home of its own, and no search by meaning."""
     home, cache, state = (str(tmp_path / name) for name in ("home", "cache", "state"))
     return Settings(home, cache, state=state, embedder="none")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

@@ -52,6 +52,14 @@ def test_what_is_unconfirmed_is_left_out(layers: Sheaf) -> None:
     assert "project_page.md" not in names(head(layers, 10_000))
 
 
+def test_what_a_team_says_is_left_out(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open("team/core", settings=settings, by="user") as team:
+        team.write("Deploys", "When we deploy", "project", "We deploy on Fridays.")
+        assert "Deploys" in team.catalog().text
+
+    assert render_catalog_head(settings, str(tmp_path), ["team/core", "user"], 10_000) == ""
+
+
 def test_a_file_that_a_person_removed_is_left_out(layers: Sheaf) -> None:
     root = Path(layers.only("project").root)
     before = names(head(layers, 10_000))

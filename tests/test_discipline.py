@@ -101,21 +101,6 @@ def test_two_conversations_do_not_ignore_for_each_other(sheaf: Sheaf) -> None:
 # verified before it is used
 
 
-def test_what_a_memory_names_is_looked_up_before_it_is_shown(sheaf: Sheaf, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    (tree / "ship.py").write_text("def ship():\n    pass\n")
-    sheaf.write(
-        "Ship", "How to ship an order", "project", "Orders ship by `ship_all()` in ship.py.", citations=["ship.py:1"]
-    )
-    (tree / "ship.py").write_text("\n" * 400)
-
-    text = sheaf.recall("how do orders ship?", tree=str(tree)).text
-
-    assert "; citation " in text
-    assert "not in the working tree any more: ship_all" in text
-
-
 def test_what_a_tool_reads_comes_with_the_verdict_on_its_citations(sheaf: Sheaf, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -53,16 +53,7 @@ def traces(folder: Path, *texts: str) -> list[str]:
     return found
 
 
-EVERYTHING = (
-    NAME,
-    DESCRIPTION,
-    FIRST,
-    "An edit made outside",
-    PATH,
-    "Zanzibar",
-    "zanzibar",
-    *BODY.split("\n"),
-)
+EVERYTHING = (NAME, DESCRIPTION, FIRST, "An edit made outside", PATH, "Zanzibar", "zanzibar", *BODY.split("\n"))
 
 
 def test_an_erased_memory_is_in_no_file_of_the_root_the_journal_or_the_index(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -318,10 +309,7 @@ def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Set
 def test_a_socket_or_a_pipe_in_a_temporary_folder_is_no_trace(sheaf: Sheaf) -> None:
     live(sheaf)
 
-    with (
-        tempfile.TemporaryDirectory(prefix="memsheaf-") as folder,
-        closing(socket.socket(socket.AF_UNIX)) as server,
-    ):
+    with tempfile.TemporaryDirectory(prefix="memsheaf-") as folder, closing(socket.socket(socket.AF_UNIX)) as server:
         server.bind(f"{folder}/server")
         os.mkfifo(f"{folder}/pipe")
         proof = erase(sheaf.own, PATH)

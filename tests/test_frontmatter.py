@@ -260,12 +260,7 @@ def test_a_header_over_its_limit_is_not_read() -> None:
 
 @pytest.mark.parametrize(
     ("line", "warned"),
-    [
-        ("name: issue #42", True),
-        ("name: C # notes", True),
-        ("name: user     # who", False),
-        ("name: C#", False),
-    ],
+    [("name: issue #42", True), ("name: C # notes", True), ("name: user     # who", False), ("name: C#", False)],
 )
 def test_a_value_that_loses_its_end_to_a_comment_is_warned_of(line: str, warned: bool) -> None:
     assert header(line).warnings == (("line 2: ' #' starts a comment; quote the value to keep it",) if warned else ())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from command_line import environment_in, run_command
 from memsheaf import Settings, Sheaf, Tools
 from memsheaf.adapters.anthropic_memory import MemoryFiles
-from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
 from memsheaf.gates import WrittenFile
 from memsheaf.memory import Allow, parse
@@ -54,11 +53,8 @@ def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 def by_line(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
     words = ["add", "Another name", body, "--description", "D", "--type", "project", "--scope", "user"]
-    out = io.StringIO()
-    places = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
-    environment = {**places, "MEMSHEAF_EMBEDDER": "none"}
-    code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out)
-    return f"Error: {out.getvalue()}" if code else out.getvalue()
+    code, out, err = run_command(words, environment_in(tmp_path))
+    return f"Error: {out}{err}" if code else out
 
 
 def by_import(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
@@ -233,17 +229,6 @@ def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings)
 
         assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is None
         assert not [stone for stone in sheaf.own.store.buried_all() if stone.path == memory.path]
-
-
-def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
-    os.unlink(os.path.join(sheaf.root, memory.path))
-    sheaf.list()
-
-    stone = sheaf.own.store.buried(FACT.lower().replace(".", "").split())
-
-    assert stone is not None
-    assert (stone.path, stone.why) == (memory.path, "removed")
 
 
 def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:

@@ -8,26 +8,19 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from command_line import environment_in, run_command
 from databases import history
 from memsheaf import Sheaf
-from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
 from memsheaf.transfer import erase
 from memsheaf.work.checks import audit, examine
-
-ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
-
-
-def git(at: Path, *words: str) -> str:
-    command = ["git", "-C", str(at), "-c", "user.name=n", "-c", "user.email=e@example.org", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=ALONE).stdout
+from trees import git
 
 
 def status(at: Path) -> list[str]:
@@ -258,13 +251,9 @@ SECRET = "The door code of the office is on the whiteboard."
 
 
 def erased(app: Path, *words: str) -> tuple[int, str]:
-    out = StringIO()
-    environment = {
-        "PATH": os.environ["PATH"], "MEMSHEAF_HOME": str(app.parent / "home"), "MEMSHEAF_EMBEDDER": "none",
-        "MEMSHEAF_CACHE": str(app.parent / "cache"), "MEMSHEAF_STATE": str(app.parent / "state"),
-    }  # fmt: skip
     command = ["erase", "project_door.md", "--yes", "--project", str(app / ".memory"), *words]
-    return main(command, environment=environment, stdin=StringIO(), stdout=out, stderr=StringIO()), out.getvalue()
+    code, out, _ = run_command(command, environment_in(app.parent))
+    return code, out
 
 
 @pytest.mark.parametrize("held", ["commit", "branch", "stash", "index", "dangling", "message"])

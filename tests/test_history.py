@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import NOON, Clock
 from databases import contents
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotInHistory
@@ -14,24 +15,8 @@ from memsheaf.open_scope import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 
-NOON = 1_773_489_600.0  # 2026-03-14
 DAY = 86_400.0
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\n"
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -150,25 +135,6 @@ def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: She
     assert [row.path for row in sheaf.list()] == ["notes.md"]
 
 
-@pytest.mark.parametrize("commit", ["nonsense", "zzz", "-1"])
-def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
-    sheaf.write("First", "D", "user", "one")
-
-    with pytest.raises(NotInHistory):
-        sheaf.undo(commit)
-
-    assert len(sheaf.list()) == 1
-
-
-def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
-    memory = sheaf.write("First", "D", "user", "one")
-    write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
-
-    sheaf.undo(next(sheaf.log(memory.path)).id)
-
-    assert sheaf.read(memory.path) == memory
-
-
 def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
     memory = sheaf.write("First", "D", "user", "one")
     os.unlink(os.path.join(sheaf.root, memory.path))
@@ -199,17 +165,6 @@ def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None
     sheaf.forget(first.path)
     sheaf.own.restore(first.path, first.version[:12])
     assert data_of(sheaf, first.path) == first.data
-
-
-@pytest.mark.parametrize("version", ["", "0" * 64, "zzz"])
-def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf) -> None:
-    first = sheaf.write("Editor", "D", "user", "vim")
-    sheaf.revise(first.path, "vim", "helix")
-
-    with pytest.raises(NotInHistory):
-        sheaf.own.restore(first.path, version)
-
-    assert sheaf.read(first.path).body == "helix\n"
 
 
 def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> None:
@@ -244,19 +199,6 @@ def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, cloc
     assert list(sheaf.log("user_unknown.md")) == []
 
 
-def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
-    sheaf.write("Editor", "D", "user", "vim")
-    before = [commit.id for commit in sheaf.log()]
-
-    sheaf.list()
-    sheaf.prompt()
-    sheaf.search("vim")
-    sheaf.own.blame("user_editor.md")
-    sheaf.own.diff("user_editor.md")
-
-    assert [commit.id for commit in sheaf.log()] == before
-
-
 def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
     first = sheaf.write("Editor", "D", "user", "vim\nstays")
     second = sheaf.revise(first.path, "vim", "helix")
@@ -279,15 +221,6 @@ def test_the_difference_of_a_new_and_of_a_removed_memory_is_its_whole_text(sheaf
 
     gone = sheaf.own.diff(memory.path).split("\n")
     assert ("-vim" in gone, "-name: Editor" in gone) == (True, True)
-
-
-def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Editor", "D", "user", "vim")
-
-    with pytest.raises(NotFound):
-        sheaf.own.diff("user_unknown.md")
-    with pytest.raises(NotInHistory):
-        sheaf.own.diff(memory.path, "0" * 64)
 
 
 def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Settings) -> None:
@@ -342,7 +275,10 @@ def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
         lambda: sheaf.write("Editor", "D", "user", "x"),
         lambda: sheaf.revise("user_editor.md", "absent", "x"),
         lambda: sheaf.own.restore("user_editor.md", "0" * 64),
+        lambda: sheaf.own.diff("user_editor.md", "0" * 64),
+        lambda: sheaf.own.diff("user_unknown.md"),
         lambda: sheaf.undo("0" * 12),
+        lambda: sheaf.undo("nonsense"),
         lambda: sheaf.forget("user_other.md"),
         lambda: sheaf.put("user_editor.md", PLAIN + "x\n"),
     ):

@@ -94,10 +94,7 @@ MAX_NODES = {
 The modules beside the rooms and `work` share one number: what several scopes share moves from one to the other. So do
 `encode`, `learn` and `text`: what is trained takes over what patterns and tables decided.
 """
-SHARED_RATCHETS = {
-    "work": "(flat) and work",
-    **dict.fromkeys(("encode", "learn", "text"), "encode, learn and text"),
-}
+SHARED_RATCHETS = {"work": "(flat) and work", **dict.fromkeys(("encode", "learn", "text"), "encode, learn and text")}
 DEFERRED_IMPORTS = 124  # `import` inside a function
 NAMED_TWICE = {"Memory", "Sheaf"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a sheaf and its asynchronous twin."""

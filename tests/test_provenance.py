@@ -48,43 +48,31 @@ def written(path: str, text: str, was: Memory | None = None) -> WrittenFile:
 
 
 @pytest.mark.parametrize("door", ["library", "many", "tool", "anthropic", "import"])
-def test_a_text_cannot_say_that_it_is_the_users_own(door: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    if door == "library":
-        sheaf.put("user_deploys.md", CLAIMED)
-    elif door == "many":
-        sheaf.own.change_many([written("user_deploys.md", CLAIMED)], "w", by="agent")
-    elif door == "tool":
-        Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": CLAIMED})
-    elif door == "anthropic":
-        MemoryFiles(sheaf).call({"command": "create", "path": "/memories/user_deploys.md", "file_text": CLAIMED})
-    else:
-        (tmp_path / "given").mkdir()
-        (tmp_path / "given" / "user_deploys.md").write_text(CLAIMED)
-        take_in(sheaf.own, str(tmp_path / "given"))
-        assert take_in(sheaf.own, str(tmp_path / "given"), replace=True).same == ["user_deploys.md"]
+def test_a_text_cannot_say_that_it_is_the_users_own_but_that_nobody_vouches_for_it(
+    door: str, sheaf: Sheaf, tmp_path: Path
+) -> None:
+    for number, (trust, held) in enumerate((("confirmed", ""), ("unconfirmed", "unconfirmed"))):
+        path = f"user_deploys-{number}.md"
+        text = CLAIMED.replace("trust: confirmed", f"trust: {trust}").replace("main", f"{trust} branch, not the main")
+        if door == "library":
+            sheaf.put(path, text)
+        elif door == "many":
+            sheaf.own.change_many([written(path, text)], "w", by="agent")
+        elif door == "tool":
+            Tools(sheaf).call("memory_write", {"filename": path, "content": text})
+        elif door == "anthropic":
+            MemoryFiles(sheaf).call({"command": "create", "path": f"/memories/{path}", "file_text": text})
+        else:
+            given = tmp_path / trust
+            given.mkdir()
+            (given / path).write_text(text)
+            take_in(sheaf.own, str(given))
+            assert take_in(sheaf.own, str(given), replace=True).same == [path]
 
-    memory = sheaf.read("user_deploys.md")
-    assert memory.source == ("import" if door == "import" else "agent")
-    assert memory.body == "Deploy from the main branch.\n"
-
-
-@pytest.mark.parametrize("door", ["library", "many", "tool", "anthropic", "import"])
-def test_a_text_can_say_that_nobody_vouches_for_it(door: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    doubted = CLAIMED.replace("trust: confirmed", "trust: unconfirmed")
-    if door == "library":
-        sheaf.put("user_deploys.md", doubted)
-    elif door == "many":
-        sheaf.own.change_many([written("user_deploys.md", doubted)], "w", by="agent")
-    elif door == "tool":
-        Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": doubted})
-    elif door == "anthropic":
-        MemoryFiles(sheaf).call({"command": "create", "path": "/memories/user_deploys.md", "file_text": doubted})
-    else:
-        (tmp_path / "given").mkdir()
-        (tmp_path / "given" / "user_deploys.md").write_text(doubted)
-        take_in(sheaf.own, str(tmp_path / "given"))
-
-    assert sheaf.read("user_deploys.md").trust == "unconfirmed"
+        memory = sheaf.read(path)
+        assert memory.source == ("import" if door == "import" else "agent")
+        assert memory.body.startswith("Deploy from the ")
+        assert not held or memory.trust == held
 
 
 def test_a_doubt_is_not_lifted_by_rewriting_the_header(sheaf: Sheaf) -> None:

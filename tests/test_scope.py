@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,13 @@ from memsheaf.errors import ScopeRefused
 from memsheaf.scope import NAMED_LAYERS, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.state.trust import accept
+from trees import git
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:
     PROJECTS: list[dict[str, Any]] = [case for case in json.load(file)["cases"] if case["surface"] == "project"]
 
 PROJECT = Scope("project")
-
-
-def git(folder: Path, *words: str) -> None:
-    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
-    who = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "protocol.file.allow=always"]
-    command = ["git", "-C", str(folder), *who, *words]
-    subprocess.run(command, check=True, capture_output=True, env=alone)
 
 
 def repository(folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from memsheaf.cli import main
+from command_line import environment_in, run_command
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.memory import Allow
@@ -136,19 +135,9 @@ def test_tools_have_no_way_to_insist() -> None:
 
 
 def run(tmp_path: Path, *words: str, **more: str) -> tuple[int, str]:
-    environment = {
-        "MEMSHEAF_HOME": str(tmp_path / "home"),
-        "MEMSHEAF_CACHE": str(tmp_path / "cache"),
-        "MEMSHEAF_EMBEDDER": "none",
-        "MEMSHEAF_SCOPE": "user",
-        "HOME": str(tmp_path),
-        "PATH": os.environ["PATH"],
-        "TMPDIR": str(tmp_path / "tmp"),
-        **more,
-    }
-    out = io.StringIO()
-    code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out)
-    return code, out.getvalue()
+    environment = environment_in(tmp_path, MEMSHEAF_SCOPE="user", TMPDIR=str(tmp_path / "tmp"), **more)
+    code, out, err = run_command(words, environment)
+    return code, out + err
 
 
 ADD = ("--description", "d", "--type", "user")
@@ -260,7 +249,7 @@ def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp
     done = take_in(sheaf.own, str(tmp_path / "in"))
 
     assert done.refused == [
-        ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored"),
+        ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored")
     ]
 
 

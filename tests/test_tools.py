@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cases import each_case
+from cases import NOON, each_case
 from databases import contents
 from memsheaf.config import Settings
 from memsheaf.index.catalog import EMPTY_CATALOG
@@ -29,7 +29,6 @@ NAMES_OF_TOOLS = (
     "memory_search", "memory_recall", "memory_brief",
 )  # fmt: skip
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
-NOON = 1_773_489_600.0  # 2026-03-14
 
 
 TOO_LONG = "x" * (MAX_MEMORY_BYTES + 1)
@@ -295,15 +294,6 @@ def test_why_and_how_are_asked_for_where_they_matter(tools: Tools) -> None:
     assert "**Why:**" not in saved(tools, name="C", type="user")
 
 
-def test_a_deleted_memory_can_be_brought_back_by_a_person(tools: Tools, sheaf: Sheaf) -> None:
-    saved(tools)
-
-    assert tools.call("memory_delete", {"filename": "user_prefers-tabs.md"}) == "Memory deleted: user_prefers-tabs.md"
-    assert sheaf.list() == []
-    sheaf.undo()
-    assert [row.name for row in sheaf.list()] == ["Prefers tabs"]
-
-
 def test_a_file_with_a_broken_header_is_read_with_its_problem_and_not_changed(tools: Tools, sheaf: Sheaf) -> None:
     broken = "---\nname: [a\n---\nbody\n"
     write(sheaf, "n.md", broken)
@@ -352,29 +342,6 @@ def test_page_by_page_every_memory_is_within_reach(
 # what a model has not seen
 
 
-def test_a_memory_the_model_has_not_read_is_shown_before_it_is_replaced(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    tools = Tools(sheaf)
-
-    first = saved(tools)
-    assert first.startswith("Error: 'user_prefers-tabs.md' exists")
-    assert "The old text." in first
-    assert sheaf.read("user_prefers-tabs.md").body == "The old text.\n"
-
-    assert saved(tools) == "Memory saved: user_prefers-tabs.md"
-    assert sheaf.read("user_prefers-tabs.md").body == "Use tabs.\n"
-    assert len(sheaf.list()) == 1
-
-
-def test_a_memory_that_was_read_is_replaced_at_once(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    tools = Tools(sheaf)
-
-    tools.call("memory_read", {"filename": "user_prefers-tabs.md"})
-
-    assert saved(tools, filename="user_prefers-tabs.md") == "Memory saved: user_prefers-tabs.md"
-
-
 @pytest.mark.parametrize("whole", [True, False], ids=["whole file", "by its fields"])
 def test_an_edit_that_a_person_made_in_between_is_not_overwritten(whole: bool, sheaf: Sheaf) -> None:
     tools = Tools(sheaf)
@@ -394,27 +361,12 @@ def test_an_edit_that_a_person_made_in_between_is_not_overwritten(whole: bool, s
     assert sheaf.read("n.md").body == "from the model\n"
 
 
-def test_what_one_conversation_read_another_has_not(sheaf: Sheaf) -> None:
-    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
-    Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})
-
-    assert saved(Tools(sheaf)).startswith("Error: ")
-
-
 def test_a_model_goes_on_from_what_it_wrote_itself(tools: Tools, sheaf: Sheaf) -> None:
     for text in ("one", "two", "three"):
         assert saved(tools, content=text) == "Memory saved: user_prefers-tabs.md"
 
     assert sheaf.read("user_prefers-tabs.md").body == "three\n"
     assert len(sheaf.list()) == 1
-
-
-def test_a_correction_under_the_same_name_lands(tools: Tools, sheaf: Sheaf) -> None:
-    saved(tools)
-
-    saved(tools, description="Corrected", content="Use spaces.")
-
-    assert [row.description for row in sheaf.list()] == ["Corrected"]
 
 
 def test_a_model_cannot_confirm_what_waits_for_a_person(tools: Tools, sheaf: Sheaf) -> None:

@@ -28,16 +28,17 @@ from typing import Any, Protocol
 
 import pytest
 
+from command_line import run_command
 from databases import SIDE_FILES, content
 from memsheaf import transfer
-from memsheaf.cli import main
 from memsheaf.cli.command import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import NAMED_LAYERS
 from memsheaf.sheaf import Sheaf
-from memsheaf.transfer import erase, take_in
+from memsheaf.transfer import take_in
+from test_sheaf import ACTIONS
 from trees import as_nobody
 
 Case = dict[str, Any]
@@ -182,23 +183,6 @@ class Door(Protocol):
     def rows(self) -> dict[str, str]: ...
 
 
-ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
-    "read": lambda sheaf, path: sheaf.read(path),
-    "remember": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path),
-    "replace": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path, replace=True),
-    "revise": lambda sheaf, path: sheaf.revise(path, "a", "b"),
-    "insert": lambda sheaf, path: sheaf.insert(path, 0, "b"),
-    "put": lambda sheaf, path: sheaf.put(path, fact("b").decode()),
-    "put free": lambda sheaf, path: sheaf.put(path, "text", free=True),
-    "forget": lambda sheaf, path: sheaf.forget(path),
-    "diff": lambda sheaf, path: sheaf.own.diff(path),
-    "blame": lambda sheaf, path: sheaf.own.blame(path),
-    "log": lambda sheaf, path: list(sheaf.log(path)),
-    "restore": lambda sheaf, path: sheaf.own.restore(path, "0123456789ab"),
-    "erase": lambda sheaf, path: erase(sheaf.own, path),
-}
-
-
 class Library:
     def __init__(self, place: Place) -> None:
         self.place, self.turn = place, 0
@@ -295,13 +279,12 @@ class CommandLine:
         return self.ask("search", "--", query)
 
     def ask(self, *words: str) -> Answer:
-        out, err = io.StringIO(), io.StringIO()
-        code = main(words, environment=self.environment, stdin=io.StringIO(), stdout=out, stderr=err)
-        said = out.getvalue() + err.getvalue()
+        code, out, err = run_command(words, self.environment)
+        said = out + err
         assert code in (0, 1, 2)
         assert code == 0 or words[0] in ("import", "export") or said.startswith("memsheaf: ")
         assert said.replace("\n", "").isprintable()
-        return Answer(code == 0, out.getvalue() if "--json" in words else said)
+        return Answer(code == 0, out if "--json" in words else said)
 
 
 class Import:

@@ -103,10 +103,7 @@ DAMAGES: dict[str, Callable[[bytes | None, bytes], bytes | None]] = {
 )
 @settings(max_examples=40, derandomize=True)
 def test_files_that_were_never_flushed_are_put_back_from_the_history(
-    tmp_path_factory: pytest.TempPathFactory,
-    damages: list[str],
-    writes: list[tuple[int, bytes | None]],
-    torn: bytes,
+    tmp_path_factory: pytest.TempPathFactory, damages: list[str], writes: list[tuple[int, bytes | None]], torn: bytes
 ) -> None:
     root = str(tmp_path_factory.mktemp("power"))
     store = FolderStore(root, boot="one", patience=0)

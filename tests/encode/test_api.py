@@ -42,10 +42,7 @@ def server(api: Api, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def embedder(server: Server) -> ServedEncoder:
     return ServedEncoder(
-        "openai:text-embedding-3-small",
-        url=server.url,
-        key="SOME_KEY",
-        environment={"SOME_KEY": KEY},
+        "openai:text-embedding-3-small", url=server.url, key="SOME_KEY", environment={"SOME_KEY": KEY}
     )
 
 

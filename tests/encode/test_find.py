@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +68,15 @@ print(loaded("memsheaf.encode.api"))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == "[]\n['memsheaf.encode.api']\n[]\n"
+
+
+# telemetry
+
+
+def test_encoding_a_text_writes_no_file_and_sends_nothing(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}  # and no sign of CI
+    program = "from memsheaf.encode import built_in; built_in().encode(['hello'])"
+
+    subprocess.run([sys.executable, "-P", "-c", program], env=environment, check=True)
+
+    assert list(tmp_path.rglob("*")) == []

@@ -23,6 +23,15 @@ def make_bare(folder: Path) -> None:
         config.write("[receive]\n\tautogc = false\n")
 
 
+def add_hook(bare: Path, script: str, name: str = "pre-receive") -> Path:
+    """Give a remote a hook."""
+    hook = bare / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{script}\n")
+    hook.chmod(0o755)
+    return hook
+
+
 def open_git(
     bare: Path, machine: str = "m1", *, url: str = "", namespace: str = "memsheaf/user", timeout: float = 30.0
 ) -> GitRemote:

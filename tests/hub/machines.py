@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -12,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from command_line import run_command
 from hub.postgres_server import Team
+from mcp_server.mcp_peer import Wire
 from memsheaf import config
-from memsheaf.cli import main
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
@@ -92,16 +92,8 @@ class ScopeOnMachine:
 
     def ask(self, *words: str, stdin: str = "", scoped: bool = True) -> tuple[int, str, str]:
         """Run a command about the scope; gives the exit code, the answer and what was noted."""
-        out, err = io.StringIO(), io.StringIO()
         named = ("--scope", self.scope) if scoped else ()
-        was = os.getcwd()
-        os.chdir(self.work)
-        try:
-            streams: dict[str, Any] = {"stdin": io.StringIO(stdin), "stdout": out, "stderr": err}
-            code = main([*words, *named], environment=self.environment, **streams)
-        finally:
-            os.chdir(was)
-        return code, out.getvalue(), err.getvalue()
+        return run_command([*words, *named], self.environment, folder=self.work, stdin=stdin)
 
     @contextmanager
     def serve_mcp(self, *words: str) -> Iterator[Callable[..., str]]:
@@ -109,22 +101,11 @@ class ScopeOnMachine:
         line, pipe = [sys.executable, "-P", "-m", "memsheaf", "mcp", *words], subprocess.PIPE
         work = self.work
         with subprocess.Popen(line, stdin=pipe, stdout=pipe, env=self.environment, cwd=work) as server:
+            wire = Wire(server.stdin, server.stdout)  # type: ignore[arg-type]
+            wire.open()
+            yield wire.text
             assert server.stdin
-            assert server.stdout
-            write, read = server.stdin, server.stdout
-
-            def ask(method: str, **given: object) -> str:
-                call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-                write.write(json.dumps(call).encode() + b"\n")
-                write.flush()
-                while b'"id":1' not in (answer := read.readline()):
-                    assert answer, "the server ended"
-                return answer.decode()
-
-            about = {"name": "x", "version": "1"}
-            ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
-            yield lambda tool, **given: ask("tools/call", name=tool, arguments=given)
-            write.close()
+            server.stdin.close()
 
     def json(self, *words: str, scoped: bool = True) -> dict[str, Any]:
         """What a command answers as JSON."""

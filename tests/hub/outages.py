@@ -108,7 +108,7 @@ class ProxyNetwork(Network):
 
     def __init__(self, server: CrashServer) -> None:
         self.server = server
-        self.proxy = Proxy("127.0.0.1", server.port)
+        self.proxy = Proxy(("127.0.0.1", server.port))
         server.through = self.proxy.port
 
     def close(self) -> None:

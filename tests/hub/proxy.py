@@ -1,4 +1,4 @@
-"""A TCP proxy to a server, as a network that can be cut in the middle of a message, slow, silent or gone."""
+"""A proxy to a server, as a network that can be cut in the middle of a message, slow, silent or gone."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ RESET = struct.pack("ii", 1, 0)
 @dataclass(slots=True)
 class Trouble:
     """What is wrong with the network from now on: how many more bytes go through `up` to the server and `down` to the
-    client before both lose the connection, seconds of `delay` for each message, and whether it does `refuse` or
-    `stall`."""
+    client before both lose the connection, seconds of `delay` for each message, and whether it does `refuse`, `stall`
+    or `swallow` what the server says."""
 
     up: int = 1 << 40
     down: int = 1 << 40
     delay: float = 0.0
     refuse: bool = False
     stall: bool = False
+    swallow: bool = False
 
 
 @dataclass(slots=True)
 class Proxy:
-    """Passes on what comes to `port`, in threads that end with the process."""
+    """Passes on what comes to `port`, in threads that end with the process; the server is at a port or a socket."""
 
-    host: str
-    server_port: int
+    server: tuple[str, int] | str
     trouble: Trouble = field(default_factory=Trouble)
     passed: dict[str, int] = field(default_factory=lambda: {"up": 0, "down": 0})
     cuts: int = 0
@@ -65,18 +65,26 @@ class Proxy:
                 _reset(client)
                 return
             try:
-                server = socket.create_connection((self.host, self.server_port))
+                server = self._connect()
             except OSError:
                 _reset(client)
                 return
             with server:
                 self._pass_on(client, server)
 
+    def _connect(self) -> socket.socket:
+        if not isinstance(self.server, str):
+            return socket.create_connection(self.server)
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self.server)
+        return server
+
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
         ways = {client: (server, "up"), server: (client, "down")}
         with selectors.DefaultSelector() as selector:
             for source in ways:
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if source.family == socket.AF_INET:
+                    source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 selector.register(source, selectors.EVENT_READ)
             while True:
                 found = selector.select(0.05)
@@ -91,6 +99,8 @@ class Proxy:
                     try:
                         data = key.fileobj.recv(65536)
                         time.sleep(self.trouble.delay)
+                        if way == "down" and self.trouble.swallow and data:
+                            continue
                         left = getattr(self.trouble, way)
                         self.passed[way] += len(data[:left])
                         target.sendall(data[:left])

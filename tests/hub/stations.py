@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from typing import Any
 
 from memsheaf.errors import HubUnreachable
-from memsheaf.hub import Erasure, Hub, HubCommit, HubMember, HubSettings, Machine, Pulled
+from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Commit, version_of
 
@@ -18,17 +18,32 @@ class Crash(BaseException):
 
 
 class Line:
-    """A hub that breaks: `is_down`, or once at the place in `breaks`."""
+    """A real hub behind a plug. `out` is what is unplugged: `all`, or one method, or `after`: a push or an erasure
+    arrives, and its answer is lost. `breaks` is a place where it breaks once.
+
+    `meanwhile` happens on the way to the next push, `answer` is what becomes of what was pulled.
+    """
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.is_down = False
+        self.out = ""
         self.failures = 0
         self.breaks = ""
+        self.pushes = 0
         self.pushed: list[Commit] = []
+        self.meanwhile: Callable[[], object] | None = None
+        self.answer: Callable[[Pulled], Pulled] | None = None
 
-    def _reach(self) -> None:
-        if self.is_down:
+    @property
+    def is_down(self) -> bool:
+        return self.out == "all"
+
+    @is_down.setter
+    def is_down(self, is_down: bool) -> None:
+        self.out = "all" if is_down else ""
+
+    def _reach(self, *unplugged: str) -> None:
+        if self.out in unplugged:
             self.failures += 1
             raise HubUnreachable("the test cut the network")
 
@@ -41,54 +56,41 @@ class Line:
             self.failures += 1
             raise HubUnreachable("the test lost the answer")
 
-    @property
-    def me(self) -> str:
-        return self.hub.me
-
-    @property
-    def notice(self) -> str:
-        return self.hub.notice
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("close", "me", "notice"):
+            self._reach(name, "all")
+        return getattr(self.hub, name)
 
     def push(self, *commits: Commit) -> str:
-        self._reach()
+        self.pushes += 1
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            meanwhile()
+        self._reach("push", "all")
         self._break("before push")
         position = self.hub.push(*commits)
         self.pushed += commits
         self._break("after push")
+        self._reach("after")
         return position
 
     def pull(self, cursor: str = "") -> Pulled:
-        self._reach()
+        self._reach("pull", "all")
         self._break("before pull")
         pulled = self.hub.pull(cursor)
         self._break("after pull")
-        return pulled
+        return self.answer(pulled) if self.answer else pulled
 
     def erase(self, erasure: Erasure) -> None:
-        self._reach()
+        self._reach("erase", "all")
         self.hub.erase(erasure)
         self._break("after erase")
+        self._reach("after")
 
     def report(self, machine: Machine) -> None:
-        self._reach()
+        self._reach("report", "all")
         self._break("before report")
         self.hub.report(machine)
-
-    def wait(self, seconds: float) -> bool:
-        return self.hub.wait(seconds)
-
-    def lock(self, name: str, *, wait: float = 0.0) -> AbstractContextManager[object]:
-        self._reach()
-        return self.hub.lock(name, wait=wait)
-
-    def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
-        return self.hub.users()
-
-    def log(self, limit: int = 50) -> Sequence[HubCommit]:
-        return self.hub.log(limit)
-
-    def close(self) -> None:
-        self.hub.close()
 
 
 class Station:

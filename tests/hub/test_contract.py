@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 
 import pytest
@@ -305,8 +305,10 @@ def test_whoever_waits_is_told_soon(open_hub: OpenHub) -> None:
     two.pull()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(two.wait, 30)
-        time.sleep(0.3)
-        push(one, "b.md", None, b"1")
+        for number in range(100):
+            if not waiting.done():
+                push(one, f"{number}.md", None, b"1")
+                wait([waiting], timeout=0.3)
         assert waiting.result() is True
     two.pull()
 

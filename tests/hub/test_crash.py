@@ -42,8 +42,8 @@ def judge(*reports: Report, hits: int) -> None:
 def test_a_machine_killed_at_any_step_of_a_push_loses_nothing(server: CrashServer, place: str) -> None:
     with Machines() as machines:
         world = World(place, PostgresSpace(server))
-        works = {"batch": 90, "push_edit": 250, "keep_both": 250, "erase": 300}
-        judge(*(kill(world, name, machines, every=every) for name, every in works.items()), hits=6)
+        works = {"batch": 90, "push_edit": 250, "keep_both": 250, "erase": 300, "join": 250, "rejoin": 300}
+        judge(*(kill(world, name, machines, every=every) for name, every in works.items()), hits=9)
         world.close()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import json
 import os
 import re
@@ -12,16 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import chdir, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from command_line import run_command
 from forks import run_program
 from hub.git_remotes import git, make_bare
+from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
+from mcp_server.mcp_peer import Wire
 from memsheaf import Sheaf
-from memsheaf.cli import main
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
 from memsheaf.hub import HubSettings
@@ -30,8 +30,9 @@ from memsheaf.hub.replica_state import settings_of, write_settings
 from memsheaf.hub.upkeep import HubUpkeep, start_upkeep
 from memsheaf.scope import Scope
 from memsheaf.store.safe_dir import Folder
+from memsheaf.tools import Tools
 from memsheaf.transfer import synchronize
-from web.web_site import serve
+from web.web_site import csrf_of, serve
 
 EVENT = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
 
@@ -81,10 +82,7 @@ class Machine:
             done, *printed = run_program(words, self.environment, self.work, input=data.encode())
             out, err = (text.decode() for text in printed)
         else:
-            with chdir(self.work):
-                streams = io.StringIO(), io.StringIO()
-                done = main(words, environment=self.environment, stdout=streams[0], stderr=streams[1])
-            out, err = (stream.getvalue() for stream in streams)
+            done, out, err = run_command(words, self.environment, folder=self.work)
         assert done == code, err
         return out
 
@@ -145,25 +143,12 @@ def test_an_mcp_server_begins_with_the_news_and_sees_what_comes_later(two: tuple
     words = [sys.executable, "-P", "-m", "memsheaf", "mcp"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, cwd=desktop.work, env=desktop.environment) as server:
-        assert server.stdin
-        assert server.stdout
-
-        def ask(number: int, method: str, **params: object) -> str:
-            assert server.stdin
-            assert server.stdout
-            line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            server.stdin.write(line.encode() + b"\n")
-            server.stdin.flush()
-            while "result" not in (found := json.loads(server.stdout.readline())):
-                pass
-            return json.dumps(found["result"])
-
+        wire = Wire(server.stdin, server.stdout)  # type: ignore[arg-type]
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        assert "reference_dashboards.md" in ask(1, "initialize", **hello)
+        assert "reference_dashboards.md" in str(wire.ask("initialize", hello))
         laptop.save("Tickets")
-        search = {"name": "memory_search", "arguments": {"query": "tickets"}}
-        numbers = itertools.count(2)
-        wait_until(lambda: "reference_tickets.md" in ask(next(numbers), "tools/call", **search))
+        wait_until(lambda: "reference_tickets.md" in wire.text("memory_search", query="tickets"))
+        assert server.stdin
         server.stdin.close()
 
 
@@ -182,14 +167,6 @@ def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: 
 
 
 # while a process runs
-
-
-def test_an_idle_process_sees_what_others_commit(two: tuple[Machine, Machine]) -> None:
-    laptop, desktop = two
-    with closing(desktop.upkeep()) as upkeep, desktop.layers() as layers:
-        assert upkeep.wait()
-        laptop.save("Dashboards")
-        wait_until(lambda: layers.search("Dashboards"))
 
 
 def test_a_listening_process_is_told_by_the_database(tmp_path: Path, team: Team) -> None:
@@ -369,3 +346,49 @@ def test_an_undo_takes_nothing_back_that_a_team_did(member: Machine) -> None:
         [undone] = layers.undo()
         assert (undone.scope, [step.path for step in undone.revisions]) == ("project", ["reference_tickets.md"])
         assert layers.undo(team.own.last_change().id)[0].scope == "team/core"
+
+
+# whose memories these are, on the page
+
+TEAM = "team/acme"
+FACT = {
+    "name": "Staging",
+    "description": "Where staging runs",
+    "type": "project",
+    "content": "Staging is on port 8080.",
+}
+THEIRS = "project_deploy-day.md"
+
+
+@pytest.fixture
+def ben(tmp_path: Path, team: Team) -> ScopeOnMachine:
+    """A member whose team has one memory, and Ana saved it."""
+    ana, ben = (ScopeOnMachine(tmp_path / name, TEAM, team, name) for name in ("ana", "ben"))
+    ana.join()
+    assert ana.write("Deploy day", "We deploy the billing service on Fridays.") == THEIRS
+    ben.join()
+    return ben
+
+
+def test_the_page_shows_whose_memories_these_are_and_what_the_hub_says(ben: ScopeOnMachine) -> None:
+    with ben.open(by="agent") as sheaf:
+        Tools(sheaf).call("memory_write", FACT)
+    with serve(ben.folder / "home", cwd=ben.folder / "work") as site:
+        address = f"/memory/team~acme/{THEIRS}"
+        assert '<span class="badge warn">from others<' in site.ask("GET", "/memories?scope=team~acme").text
+        shown = site.ask("GET", address)
+        assert (shown.status, "saved by &#34;ana&#34;" in shown.text) == (200, True), shown.text
+        assert "An agent asks to save it" in site.ask("GET", "/review").text
+    ben.cut()
+    with serve(ben.folder / "home", cwd=ben.folder / "work") as site:
+        assert "saved by &#34;ana&#34;" in site.ask("GET", address).text
+        form = site.ask("GET", f"{address}/edit").text
+        version = re.search(r'name="version" value="(\w+)"', form)
+        assert version
+        given = {"csrf": csrf_of(site), "name": "Deploy day", "description": "About deploy day", "kind": "project"}
+        answer = site.ask(
+            "POST", f"{address}/edit", {**given, "body": "On Mondays.", "version": version[1], "do": "save"}
+        )
+        said = re.findall(r"<[^>]*>([^<]*nothing was saved here[^<]*)<", answer.text)
+        assert (answer.status, len(said)) == (422, 1), answer.text
+        assert "On Mondays." in answer.text  # what was typed is still there

@@ -18,11 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from hub.git_remotes import git, open_git
+from hub.git_remotes import add_hook, git, open_git
 from hub.machines import ScopeOnMachine
 from hub.test_contract import commit, push, state
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable
-from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub import git as git_module
 from memsheaf.hub.git import GitRemote
@@ -232,11 +231,6 @@ def test_a_file_is_not_replaced_by_a_folder_nor_a_folder_by_a_file(bare: Path) -
     assert state(hub.pull()) == {"a.md": b"1", "b.md/c.md": b"1"}
 
 
-def test_only_memories_are_taken_from_a_tree() -> None:
-    assert is_memory_path("observability/feature-x.ndjson")
-    assert not is_memory_path("observability/x.json")
-
-
 def test_the_message_is_safe_to_read(bare: Path) -> None:
     hub = open_git(bare)
     push(hub, "a.md", None, b"1", why="one\n\nMemsheaf: {}\x1b[31m\n" + "long " * 100)
@@ -331,14 +325,6 @@ def test_an_erasure_tells_every_version_however_it_was_committed(bare: Path, che
     assert {*told.versions} == {version_of(text) for text in (b"1\n", b"by hand\n", b"with others")}
 
 
-def test_a_change_of_what_our_copy_does_not_know_yet_is_taken(bare: Path) -> None:
-    one, two = open_git(bare), open_git(bare, "m2")
-    push(one, "a.md", None, b"1")
-    push(two, "a.md", b"1", b"2")
-    push(one, "a.md", b"2", b"3")
-    assert state(two.pull()) == {"a.md": b"3"}
-
-
 def test_an_erasure_that_meets_a_push_loses_neither(bare: Path) -> None:
     one, two = open_git(bare), open_git(bare, "m2")
     push(one, "a.md", None, b"secret")
@@ -420,6 +406,17 @@ def test_a_copy_that_is_lost_or_damaged_is_fetched_again(bare: Path) -> None:
     assert state(open_git(bare, "m3").pull()) == {"a.md": text}
 
 
+HOSTILE_SETTINGS = (
+    "core.autocrlf=true; core.hooksPath={0}/hooks; core.attributesFile={0}/attributes; core.quotePath=true; "
+    "filter.shout.clean=tr a-z A-Z; filter.shout.smudge=tr a-z A-Z; init.templateDir={0}/template; "
+    "commit.gpgSign=true; push.gpgSign=true; push.followTags=true; push.pushOption=x; push.default=nothing; "
+    "tag.gpgSign=true; fetch.prune=true; fetch.fsckObjects=true; fetch.showForcedUpdates=false; log.showRoot=false; "
+    "log.showSignature=true; log.date=relative; log.follow=true; diff.renames=copies; diff.noprefix=true; "
+    "diff.orderFile={0}/none; diff.external=false; i18n.logOutputEncoding=latin1; i18n.commitEncoding=latin1; "
+    "user.useConfigOnly=true; color.ui=always; format.pretty=oneline; safe.bareRepository=explicit; gc.auto=1"
+)
+
+
 def test_settings_and_variables_of_the_user_do_not_change_what_is_stored(
     bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,54 +430,9 @@ def test_settings_and_variables_of_the_user_do_not_change_what_is_stored(
     shutil.copy(hooks / "pre-push", tmp_path / "template" / "hooks" / "pre-push")
     (tmp_path / "attributes").write_text("* text eol=crlf filter=shout ident\n")
     config = tmp_path / "gitconfig"
-    config.write_text(f"""
-[core]
-    autocrlf = true
-    hooksPath = {hooks}
-    attributesFile = {tmp_path}/attributes
-    quotePath = true
-[filter "shout"]
-    clean = tr a-z A-Z
-    smudge = tr a-z A-Z
-[init]
-    templateDir = {tmp_path}/template
-[commit]
-    gpgSign = true
-[push]
-    gpgSign = true
-    followTags = true
-    pushOption = x
-    default = nothing
-[tag]
-    gpgSign = true
-[fetch]
-    prune = true
-    fsckObjects = true
-    showForcedUpdates = false
-[log]
-    showRoot = false
-    showSignature = true
-    date = relative
-    follow = true
-[diff]
-    renames = copies
-    noprefix = true
-    orderFile = {tmp_path}/none
-    external = false
-[i18n]
-    logOutputEncoding = latin1
-    commitEncoding = latin1
-[user]
-    useConfigOnly = true
-[color]
-    ui = always
-[format]
-    pretty = oneline
-[safe]
-    bareRepository = explicit
-[gc]
-    auto = 1
-""")
+    for setting in HOSTILE_SETTINGS.format(tmp_path).split("; "):
+        name, _, value = setting.partition("=")
+        git(tmp_path, "config", "--file", str(config), name, value)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
@@ -553,10 +505,7 @@ def test_without_ssh_it_is_told_what_to_do(bare: Path, tmp_path: Path, monkeypat
 
 
 def test_a_remote_that_declines_refuses(bare: Path) -> None:
-    hook = bare / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho 'this branch is closed' >&2\nexit 1\n")
-    hook.chmod(0o755)
+    hook = add_hook(bare, "echo 'this branch is closed' >&2; exit 1")
     with pytest.raises(HubRefused, match=r"declined.*: this branch is closed") as caught:
         push(open_git(bare), "a.md", None, b"1")
     assert "push to the branches memsheaf/*" in caught.value.hint
@@ -720,10 +669,7 @@ def test_settings_have_no_say_in_where_the_copy_is(tmp_path: Path) -> None:
 
 
 def test_a_host_that_takes_only_branches_does_all_but_locks_and_machines(bare: Path) -> None:
-    hook = bare / "hooks" / "update"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text('#!/bin/sh\ncase "$1" in refs/heads/*) ;; *) echo "no such refs here" >&2; exit 1 ;; esac\n')
-    hook.chmod(0o755)
+    add_hook(bare, 'case "$1" in refs/heads/*) ;; *) echo "no such refs here" >&2; exit 1 ;; esac', "update")
     hub = open_git(bare)
     with hub.lock("work"):
         push(hub, "a.md", None, b"1")

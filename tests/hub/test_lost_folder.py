@@ -90,15 +90,3 @@ def test_what_is_dismissed_is_removed_everywhere(pair: tuple[ScopeOnMachine, Sco
     sync(first, second)
 
     assert texts(first) == texts(second) == set()
-
-
-def test_a_memory_that_somebody_removes_alone_is_removed_everywhere(
-    pair: tuple[ScopeOnMachine, ScopeOnMachine],
-) -> None:
-    first, second = pair
-    [tea] = first.root.glob("*tea*.md")
-    tea.unlink()
-    first.run("list")
-    sync(first, second)
-
-    assert texts(second) == {FACTS["Milk"], FACTS["Choir"]}

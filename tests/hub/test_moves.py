@@ -192,9 +192,7 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
     agree(laptop, desktop)
 
 
-def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(
-    own: Callable[..., ScopeOnMachine],
-) -> None:
+def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(own: Callable[..., ScopeOnMachine]) -> None:
     laptop, desktop = own("laptop"), own("desktop")
     path = laptop.write("Deploy day", "We deploy on Fridays.")
     ghost = Revision("ghost.md", ABSENT, version_of(b"boo"), None, b"boo")
@@ -307,13 +305,3 @@ def test_nothing_goes_to_a_team_by_itself(join: Callable[..., ScopeOnMachine]) -
         sheaf.distil("none")
         assert ana.trust() == {}
         assert sheaf.learning.queue.all()  # a person decides
-
-
-def test_a_move_to_a_hub_that_is_away_names_its_scope_and_not_the_other(tmp_path: Path, bare: Path) -> None:
-    ana = ScopeOnMachine(tmp_path / "ana", TEAM, bare, offline="refuse")
-    ana.join()
-    with Sheaf.open("user", settings=ana.settings, by="user") as sheaf:
-        path = sheaf.write("Deploy day", "When", "project", "We deploy the shop on Fridays.").path
-    bare.rename(tmp_path / "away.git")
-    code, said = ana.run("edit", path, "--scope", "user", "--move", TEAM, scoped=False)
-    assert (code, f"memsheaf hub set {TEAM} --offline queue" in said) == (1, True), said

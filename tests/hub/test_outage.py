@@ -17,10 +17,8 @@ import pytest
 from hub.git_remotes import git
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
-from hub.test_contract import push
 from hub.test_git_transport import Network, network
 from memsheaf.errors import HubUnreachable, MemsheafError
-from memsheaf.hub import Machine
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.scope import Scope
 
@@ -88,22 +86,6 @@ def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
         assert time.monotonic() - began < SHORT
         assert thread.is_alive()
         assert len(sheaf.own.replica.state().pending) == len(before) + 1
-
-
-def test_a_git_remote_is_asked_once_who_uses_it(network: Network) -> None:
-    hub = network.open()
-    counted = Path(f"{network.bare.parent / 'plan.json'}.count")
-
-    def ask() -> tuple[int, int, int]:
-        before = len(counted.read_text().splitlines()) if counted.exists() else 0
-        members, machines = hub.users()
-        return len(members), len(machines), len(counted.read_text().splitlines()) - before
-
-    assert ask()[:2] == (0, 0)
-    hub.report(Machine("m1", "laptop", "", ""))
-    assert ask()[:2] == (0, 1)
-    push(hub, "a.md", None, b"1")
-    assert ask() == (1, 1, 1)
 
 
 def test_what_a_slow_remote_did_not_take_in_time_is_pushed_when_the_command_has_ended(

@@ -9,50 +9,14 @@ from pathlib import Path
 import pytest
 
 from hub.conftest import OpenHub
-from memsheaf.errors import Busy, Changed, HubUnreachable, NotFound, PathRefused, StoreFailed
-from memsheaf.hub import Hub, HubCommit, HubSettings, Pulled
+from hub.stations import Line
+from memsheaf.errors import Changed, HubUnreachable, NotFound
+from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
-from memsheaf.store.folder import FolderStore
 
 Machines = Callable[..., Replica]
 SECRET = b"The key is AKIA" + b"Z7QX4WVUTSRQPONM"
-
-
-class Unplugged:
-    """A real hub behind a plug: pulled out before or after a push reaches it.
-
-    `meanwhile` happens on the way to the next push, `answer` is what becomes of what was pulled.
-    """
-
-    def __init__(self, hub: Hub) -> None:
-        self.hub = hub
-        self.out = ""
-        self.pushes = 0
-        self.meanwhile: Callable[[], object] | None = None
-        self.answer: Callable[[Pulled], Pulled] | None = None
-
-    def __getattr__(self, name: str) -> object:
-        if self.out == name or (self.out == "all" and name not in ("close", "me")):
-            raise HubUnreachable("unplugged")
-        return getattr(self.hub, name)
-
-    def pull(self, cursor: str = "") -> Pulled:
-        if self.out in ("pull", "all"):
-            raise HubUnreachable("unplugged")
-        pulled = self.hub.pull(cursor)
-        return self.answer(pulled) if self.answer else pulled
-
-    def push(self, *commits: Commit) -> str:
-        self.pushes += 1
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile:
-            meanwhile()
-        if self.out:
-            if self.out == "after":
-                self.hub.push(*commits)
-            raise HubUnreachable("unplugged")
-        return self.hub.push(*commits)
 
 
 @pytest.fixture
@@ -61,8 +25,8 @@ def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
 
     def opened(name: str = "m1", member: str = "ana", *, queue: bool = False, join: bool = True) -> Replica:
         settings = HubSettings("test", "test", name, name, "queue" if queue else "refuse")
-        plug = Unplugged(open_hub(name, member))
-        replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)  # type: ignore[arg-type]
+        plug = Line(open_hub(name, member))
+        replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)
         if join:
             replica.sync()
         return replica
@@ -70,8 +34,8 @@ def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
     return opened
 
 
-def plug(replica: Replica) -> Unplugged:
-    assert isinstance(replica.hub, Unplugged)
+def plug(replica: Replica) -> Line:
+    assert isinstance(replica.hub, Line)
     return replica.hub
 
 
@@ -123,20 +87,6 @@ def consistent(*replicas: Replica) -> None:
         assert not replica.state().pending
 
 
-def test_what_one_machine_commits_the_other_has_after_a_sync(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    made = put(one, "tabs.md", b"tabs", by="agent", why="said so")
-    assert files(two) == {}
-    two.sync()
-    assert files(two) == {"tabs.md": b"tabs"}
-    [told] = two.history("tabs.md")
-    assert (told.id, told.by, told.why) == (made.id, "agent", "said so")
-    put(two, "tabs.md", b"spaces")
-    one.sync()
-    assert files(one) == {"tabs.md": b"spaces"}
-    consistent(one, two)
-
-
 def test_another_members_commits_come_under_their_name_and_are_not_undone_unasked(machine: Machines) -> None:
     one, two = machine(), machine("m2", "ben")
     mine = put(one, "a.md", b"1")
@@ -145,42 +95,6 @@ def test_another_members_commits_come_under_their_name_and_are_not_undone_unaske
     knows_members = bool(one.hub.me)  # git does not, for a scope of one person
     assert [commit.by for commit in one.history()] == ["@ben" if knows_members else "user", "user"]
     assert (one.last_standing().id == mine.id) == knows_members
-
-
-def test_the_history_tells_who_saved_each_version(machine: Machines) -> None:
-    ana, ben = machine("m1", "ana"), machine("m2", "ben")
-    put(ana, "a.md", b"one")
-    put(ben, "b.md", b"one")
-    ben.sync()
-    asked = [(path, version_at(ben, path)) for path in ("a.md", "b.md")]
-    nobody = ("a.md", "0" * 64)
-    nothing: dict[tuple[str, str], str] = {}
-    found = ben.ask_history(lambda past: past.authors([*asked, nobody]), nothing)
-    assert found == {asked[0]: "@ana" if ben.hub.me else "user", asked[1]: "user"}
-
-
-def test_of_two_changes_of_one_version_the_second_is_refused_and_sees_the_first(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "a.md", b"1")
-    two.sync()
-    put(one, "a.md", b"2")
-    with pytest.raises(Changed):
-        put(two, "a.md", b"3")
-    assert files(two) == {"a.md": b"2"}
-    put(two, "a.md", b"3")
-    consistent(one, two)
-    assert files(one) == {"a.md": b"3"}
-
-
-def test_a_machine_that_dies_between_push_and_placing_has_it_after_the_next_pull(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    plug(one).out = "after"
-    with pytest.raises(HubUnreachable):
-        put(one, "a.md", b"1")
-    assert files(one) == {}
-    plug(one).out = ""
-    consistent(one, two)
-    assert files(one) == {"a.md": b"1"}
 
 
 def test_offline_changes_are_refused_and_reading_goes_on(machine: Machines) -> None:
@@ -225,64 +139,12 @@ def test_of_queued_changes_those_before_a_refused_one_are_made_as_they_were(mach
     consistent(one, two)
 
 
-def test_a_push_that_was_cut_in_the_middle_is_made_once(machine: Machines) -> None:
-    one, two = machine(queue=True), machine("m2")
-    plug(one).out = "after"
-    put(one, "a.md", b"1")
-    plug(one).out = ""
-    one.sync()
-    two.sync()
-    assert len(list(two.history())) == 1
-    consistent(one, two)
-
-
-def test_what_comes_back_from_the_hub_is_not_placed_again(machine: Machines) -> None:
-    replica = machine()
-    made = [put(replica, "a.md", data).id for data in (b"one", b"two")]
-    replica.sync()
-    assert [commit.id for commit in replica.history()] == made[::-1]
-
-
 def test_a_change_of_a_version_that_is_not_here_is_refused_without_asking_the_hub(machine: Machines) -> None:
     replica = machine()
     plug(replica).out = "all"
     with pytest.raises(Changed):
         replica.commit([Change("a.md", b"two", "0" * 64)], by="user")
     assert replica.state().down_at == 0
-
-
-def test_after_a_lost_answer_a_memory_can_be_changed_again_without_meeting_itself(machine: Machines) -> None:
-    replica = machine(queue=True)
-    plug(replica).out = "after"
-    put(replica, "a.md", b"one")
-    save(replica, "a.md", b"two")
-    replica.adopt(["a.md"])
-    plug(replica).out = ""
-    replica.sync()
-    assert files(replica) == {"a.md": b"two"}
-    assert files(machine("m2")) == {"a.md": b"two"}
-
-
-def test_once_the_hub_answers_again_changes_go_there(machine: Machines) -> None:
-    replica = machine()
-    plug(replica).out = "all"
-    with pytest.raises(HubUnreachable):
-        put(replica, "a.md", b"one")
-    plug(replica).out = ""
-    replica.sync()
-    put(replica, "a.md", b"one")
-
-
-def test_what_a_person_saves_in_the_folder_is_pushed_by_the_next_sync(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "a.md", b"1")
-    save(one, "a.md", b"edited")
-    save(one, "new.md", b"new")
-    consistent(one, two)
-    assert files(two) == {"a.md": b"edited", "new.md": b"new"}
-    save(two, "a.md", None)
-    consistent(two, one)
-    assert files(one) == {"new.md": b"new"}
 
 
 def test_a_commit_on_top_of_an_edit_pushes_the_edit_first(machine: Machines) -> None:
@@ -294,114 +156,6 @@ def test_a_commit_on_top_of_an_edit_pushes_the_edit_first(machine: Machines) -> 
     texts = [step.new for commit in one.history("a.md") for step in commit.revisions]
     assert texts == [b"2", b"edited", b"1"]
     consistent(one, two)
-
-
-@pytest.mark.parametrize("queued", [False, True])
-def test_where_both_changed_one_memory_both_texts_stay(machine: Machines, queued: bool) -> None:
-    one, two = machine(queue=queued), machine("m2")
-    put(one, "a.md", b"1")
-    two.sync()
-    put(two, "a.md", b"theirs")
-    if queued:
-        plug(one).out = "all"
-        put(one, "a.md", b"ours", by="agent", why="heard")
-        plug(one).out = ""
-    else:
-        save(one, "a.md", b"ours")
-    assert sync(one) == [("a.md", "a-2.md")]
-    consistent(one, two)
-    assert files(two) == {"a.md": b"theirs", "a-2.md": b"ours"}
-    by = next(iter(two.history("a-2.md"))).by
-    assert by == ("agent" if queued else "outside")
-
-
-def test_both_saved_the_same_text_and_it_is_there_once(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "a.md", b"1")
-    two.sync()
-    put(two, "a.md", b"same")
-    save(one, "a.md", b"same")
-    assert sync(one) == []
-    consistent(one, two)
-    assert files(one) == {"a.md": b"same"}
-
-
-def test_what_one_removed_and_the_other_changed_stays_as_it_was_changed(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    for path in ("a.md", "b.md"):
-        put(one, path, b"1")
-    two.sync()
-    put(two, "a.md", b"changed")
-    put(two, "b.md", None)
-    save(one, "a.md", None)
-    save(one, "b.md", b"changed")
-    assert sync(one) == [("a.md", "")]
-    consistent(one, two)
-    assert files(two) == {"a.md": b"changed", "b.md": b"changed"}
-
-
-def test_two_folders_with_memories_join_the_same_text_once_different_ones_both(machine: Machines) -> None:
-    one, two = machine(join=False), machine("m2", join=False)
-    for replica, own in ((one, b"laptop"), (two, b"desktop")):
-        plain = FolderStore(replica.root)
-        for path, data in (("same.md", b"same"), ("other.md", own), (f"{own.decode()}.md", own)):
-            plain.commit([Change(path, data, ABSENT)], by="user")
-    assert sync(one) == []
-    assert sync(two) == [("other.md", "other-2.md")]
-    consistent(one, two)
-    assert files(one) == {
-        "same.md": b"same", "other.md": b"laptop", "other-2.md": b"desktop", "laptop.md": b"laptop",
-        "desktop.md": b"desktop",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("how", ["joined", "pulled", "known"])
-def test_memories_whose_names_are_one_on_some_machines_are_both_kept(machine: Machines, how: str) -> None:
-    """Another machine has A.md: before this one joined, since it last pulled, or it is here already."""
-    one, two = machine("m1"), machine("m2", join=how != "joined")
-    put(one, "A.md", b"theirs")
-    if how == "known":
-        two.sync()
-        with pytest.raises(PathRefused, match=r"same file as 'A\.md'"):
-            put(two, "a.md", b"refused")
-    save(two, "a.md", b"ours")
-    assert sync(two) == [("A.md", "a-2.md")]
-    consistent(two, one)
-    assert files(one) == {"A.md": b"theirs", "a-2.md": b"ours"}
-    assert sync(two) == []
-
-
-def test_a_memory_that_was_spelled_otherwise_before_it_was_pushed_keeps_its_name(machine: Machines) -> None:
-    one, two = machine("m1"), machine("m2", queue=True)
-    put(one, "b.md", b"1")
-    two.sync()
-    plug(two).out = "all"
-    for path, data in (("A.md", b"ours"), ("A.md", None), ("a.md", b"ours"), ("b.md", b"ours")):
-        put(two, path, data)
-    put(one, "b.md", b"theirs")
-    plug(two).out = ""
-    assert sync(two) == [("b.md", "b-2.md")]
-    consistent(one, two)
-    assert files(one) == {"a.md": b"ours", "b.md": b"theirs", "b-2.md": b"ours"}
-
-
-def test_a_first_pull_that_was_cut_short_begins_again(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = machine(), machine("m2", join=False)
-    put(one, "a.md", b"1")
-    put(one, "b.md", b"theirs")
-    FolderStore(two.root).commit([Change("b.md", b"ours", ABSENT), Change("c.md", b"c", ABSENT)], by="user")
-    for died in ("_place", "rebase", "save"):
-        with monkeypatch.context() as patched:
-            patched.setattr(f"memsheaf.hub.merge.Merge.{died}", _die)
-            with pytest.raises(StoreFailed, match="killed"):
-                machine("m2")
-    again = machine("m2")
-    consistent(again, one)
-    assert sorted(files(one).values()) == [b"1", b"c", b"ours", b"theirs"]
-
-
-def _die(*_: object, **__: object) -> None:
-    raise OSError("killed")
 
 
 def test_a_file_with_a_secret_stays_here_until_that_is_gone(machine: Machines) -> None:
@@ -418,16 +172,6 @@ def test_a_file_with_a_secret_stays_here_until_that_is_gone(machine: Machines) -
     assert one.state().held == {}
     consistent(one, two)
     assert files(two)["key.md"] == b"The key is in the safe"
-
-
-def test_undo_goes_through_the_hub(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "a.md", b"1")
-    put(one, "a.md", b"2")
-    one.undo(by="user")
-    two.sync()
-    assert files(two) == {"a.md": b"1"}
-    consistent(one, two)
 
 
 def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_others(machine: Machines) -> None:
@@ -473,66 +217,6 @@ def test_a_new_memory_of_an_erased_name_outlives_a_machine_that_dies_at_the_eras
     assert files(one) == files(two)
 
 
-def test_a_text_that_nobody_here_has_seen_is_not_erased(machine: Machines) -> None:
-    mine, other = machine(), machine("m2")
-    save(mine, "a.md", b"mine")
-    put(other, "a.md", b"theirs")
-    with pytest.raises(Changed):
-        mine.erase("a.md", by="user")
-    assert files(mine) == {"a.md": b"theirs", "a-2.md": b"mine"}
-
-
-def test_an_erasure_that_the_hub_has_is_carried_out_by_the_machine_that_died_behind_it(
-    machine: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = machine()
-    put(one, "a.md", b"private words")
-    with monkeypatch.context() as patched:
-        patched.setattr(FolderStore, "erase", _die)
-        with pytest.raises(OSError, match="killed"):
-            one.erase("a.md", by="user")
-    assert files(one) == {"a.md": b"private words"}
-    one.sync()
-    assert files(one) == {}
-
-
-def test_without_the_hub_nothing_is_erased(machine: Machines) -> None:
-    one = machine()
-    put(one, "a.md", b"private words")
-    plug(one).out = "erase"
-    with pytest.raises(HubUnreachable):
-        one.erase("a.md", by="user")
-    assert files(one) == {"a.md": b"private words"}
-
-
-@pytest.mark.parametrize("forgotten", [False, True])
-def test_a_memory_that_has_the_name_of_an_erased_one_stays(machine: Machines, forgotten: bool) -> None:
-    one, two = machine(), machine("m2")
-    put(one, "a.md", b"private words")
-    two.sync()
-    if forgotten:
-        put(two, "a.md", None)
-        one.sync()
-    one.erase("a.md", by="user")
-    put(two if forgotten else one, "a.md", b"something else")
-    consistent(two, one)
-    consistent(one, two)
-    assert files(one) == {"a.md": b"something else"}
-    told = [step.old for replica in (one, two) for commit in replica.history("a.md") for step in commit.revisions]
-    assert b"private words" not in told
-
-
-def test_what_was_erased_is_erased_again_when_a_hub_has_it_back(machine: Machines) -> None:
-    one = machine()
-    put(one, "a.md", b"private words")
-    put(one, "b.md", b"stays")
-    one.erase("a.md", by="user")
-    one.sync()
-    machine("m2").commit([Change("a.md", b"private words", ABSENT)], by="user")  # as an older backup has it
-    one.rejoin()
-    assert files(one) == files(machine("m3")) == {"b.md": b"stays"}
-
-
 def test_a_link_that_stands_in_the_way_is_not_followed(machine: Machines, tmp_path: Path) -> None:
     one = machine()
     put(one, "a.md", b"1")
@@ -568,14 +252,3 @@ def test_what_was_removed_before_an_erasure_stays_removed_however_much_it_is(mac
     two.sync()
     assert sorted(files(two)) == ["26.md", "27.md", "28.md", "29.md"]
     consistent(one, two)
-
-
-def test_one_machine_at_a_time_does_a_piece_of_work(machine: Machines) -> None:
-    one, two = machine(), machine("m2")
-    with one.lock("consolidate"):
-        with pytest.raises(Busy), two.lock("consolidate", wait=0):
-            pass
-        with one.lock("turn"), two.lock("turn"):
-            pass
-    with two.lock("consolidate"):
-        pass

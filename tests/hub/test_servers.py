@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import re
@@ -17,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from command_line import run_command
 from hub.postgres_server import Server, Team, shared_server
 from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
 from hub.test_contract import push
+from hub.test_service import expire, revoke
 from memsheaf import config
-from memsheaf.cli import main
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.postgres_admin import new_token
 from memsheaf.hub.server_replicas import ServerReplicas
@@ -93,16 +93,6 @@ def test_two_servers_at_once_lose_and_double_nothing(first: HubSite, second: Hub
     assert sorted(re.findall("One (...) more", text)) == sorted(WORDS)
 
 
-def expire(team: Team, made: str) -> str:
-    as_superuser(team, "UPDATE memsheaf.tokens SET expires = now() WHERE namespace = %s", team.namespace)
-    return made
-
-
-def revoke(team: Team, made: str) -> str:
-    as_superuser(team, "UPDATE memsheaf.tokens SET revoked = now() WHERE namespace = %s", team.namespace)
-    return made
-
-
 def test_a_token_that_does_not_hold_opens_nothing(first: HubSite, team: Team, postgres: Server) -> None:
     made, other = token(team, "ana"), Team(postgres, f"{team.name}x")
     assert first.post("/turns", made, {}).status_code == 400
@@ -169,7 +159,7 @@ def test_what_another_member_told_a_project_or_an_agent_is_theirs(
     told = {"messages": [{"role": "user", "text": "Remember that we deploy the shop with make ship."}]}
     assert first.post("/turns", ana, {**told, "conversation": "c"}, Project="shop").status_code == 202
     environment = {"MEMSHEAF_HOME": str(tmp_path), "MEMSHEAF_EMBEDDER": "none"}
-    main(["worker", "--hub", url, "--team", team.name, "--once"], environment=environment, stdout=io.StringIO())
+    run_command(["worker", "--hub", url, "--team", team.name, "--once"], environment)
     [told_path] = documents(team, "project/shop")
     mark = 'saved by "ana"'
 
@@ -370,8 +360,8 @@ def test_a_server_that_only_reads_takes_no_change(
 
 def test_what_is_no_hub_for_servers_is_told(team: Team, tmp_path: Path) -> None:
     def run(*words: str) -> tuple[int, str]:
-        told = io.StringIO()
-        return main(words, environment={"MEMSHEAF_HOME": str(tmp_path)}, stdout=told, stderr=told), told.getvalue()
+        code, out, err = run_command(words, {"MEMSHEAF_HOME": str(tmp_path)})
+        return code, out + err
 
     for command in (("mcp", "--http", "--port", "0"), ("worker",)):
         code, told = run(*command, "--hub", team.url("ana"))
@@ -386,9 +376,9 @@ def test_the_page_runs_as_it_is_written(first: HubSite, second: HubSite, team: T
     dba = team.server.url("dba", "dba", "hub")
 
     def run(*words: str) -> str:
-        out, err = io.StringIO(), io.StringIO()
-        assert main(words, environment={"MEMSHEAF_HOME": str(tmp_path / "ana")}, stdout=out, stderr=err) == 0, err
-        return out.getvalue().strip()
+        code, out, err = run_command(words, {"MEMSHEAF_HOME": str(tmp_path / "ana")})
+        assert code == 0, err
+        return out.strip()
 
     run("team", "create", team.name, dba, "--as", "ana")
     service, member = re.findall(r"^ana\$ memsheaf (.*)\n(.*)", page, re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -12,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from command_line import run_command
 from hub.postgres_server import Server, Team
-from memsheaf.cli import main
 from memsheaf.store import version_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "team.md"
@@ -28,9 +27,7 @@ def run(tmp_path: Path) -> Run:
         home = tmp_path / machine
         environment = {"MEMSHEAF_HOME": str(home), "HOME": str(home), "MEMSHEAF_EMBEDDER": "none"}
         environment |= {"PATH": os.environ["PATH"], "USER": machine}
-        out, err = io.StringIO(), io.StringIO()
-        code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=err)
-        return code, out.getvalue(), err.getvalue()
+        return run_command(words, environment)
 
     return run
 
@@ -222,12 +219,3 @@ def test_a_database_that_cannot_hold_every_text_is_refused(run: Run, postgres: S
         connection.execute(f"GRANT CREATE ON DATABASE {name} TO dba")
     code, _, err = run("ana", "team", "create", team.name, postgres.url("dba", "dba", name), "--as", "ana")
     assert (code, "is SQL_ASCII; it has to be UTF8" in err) == (1, True)
-
-
-def test_a_migration_that_is_not_needed_changes_nothing(run: Run, postgres: Server) -> None:
-    code, out, _ = run("ana", "team", "migrate", postgres.url("dba", "dba", "hub"))
-    assert (code, out.endswith(" already.\n")) == (0, True)
-
-
-def test_status_tells_the_role(ana: Run) -> None:
-    assert "as ana, admin" in ana("hub", "status")[1]

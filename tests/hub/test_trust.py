@@ -299,12 +299,18 @@ def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnM
     assert ben.trust() == {theirs: "shared", mine: "confirmed"}
 
 
-def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
-    ana, ben = join("ana"), join("ben")
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_both_texts_of_a_conflict_keep_their_authors(join: Join, tmp_path: Path, team: Team, is_queued: bool) -> None:
+    ana, ben = join("ana"), ScopeOnMachine(tmp_path / "ben", TEAM, team, "ben", offline="queue" * is_queued)
     path = ana.write("Deploy day", "We deploy on Fridays.")
-    ben.sync()
-    file = ben.root / path
-    file.write_text(file.read_text().replace("Fridays", "Mondays"))
+    ben.join()
+    if is_queued:
+        ben.cut()
+        with ben.open() as sheaf:
+            sheaf.revise(path, "Fridays", "Mondays")
+        ben.mend()
+    else:
+        (ben.root / path).write_text((ben.root / path).read_text().replace("Fridays", "Mondays"))
     with ana.open() as sheaf:
         sheaf.revise(path, "Fridays", "Sundays")
     [conflict] = ben.sync().conflicts
@@ -313,20 +319,6 @@ def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
         assert sheaf.own.committers([sheaf.read(path)]) == {path: "ana"}
     ana.sync()
     assert ana.trust() == {path: "confirmed", conflict.copy: "shared"}
-
-
-def test_a_text_that_was_queued_and_kept_beside_is_ones_own(join: Join, tmp_path: Path, team: Team) -> None:
-    ana, ben = join("ana"), ScopeOnMachine(tmp_path / "ben", TEAM, team, "ben", offline="queue")
-    path = ana.write("Deploy day", "We deploy on Fridays.")
-    ben.join()
-    ben.cut()
-    with ben.open() as sheaf:
-        sheaf.revise(path, "Fridays", "Mondays")
-    with ana.open() as sheaf:
-        sheaf.revise(path, "Fridays", "Sundays")
-    ben.mend()
-    [conflict] = ben.sync().conflicts
-    assert ben.trust() == {path: "shared", conflict.copy: "confirmed"}
 
 
 def test_the_log_names_members_and_undo_leaves_their_commits_alone(join: Join) -> None:

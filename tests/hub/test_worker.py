@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -17,22 +16,21 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from command_line import run_command
+from hub.machines import ScopeOnMachine
 from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, documents, service_url
 from hub.test_contract import push
 from memsheaf import config
-from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused
 from memsheaf.hub import Erasure, HubSettings
 from memsheaf.hub.jobs import HubWorker, queue_turns
 from memsheaf.hub.postgres import PostgresHub
-from memsheaf.hub.scopes import attach
 from memsheaf.hub.server_replicas import Caller, ServerReplicas
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.limits import Caps
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.scope import Scope
 from memsheaf.store import version_of
 
 NOTHING = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": []}})
@@ -273,23 +271,6 @@ def test_a_team_spends_no_more_than_its_cap(
     assert waiting_turns(team) == 0
 
 
-class Reviewer:
-    """A member's machine, on which the team's memories are."""
-
-    def __init__(self, team: Team, member: str, folder: Path) -> None:
-        self.scope, self.environment = (
-            f"team/{team.name}",
-            {"MEMSHEAF_HOME": str(folder), "MEMSHEAF_EMBEDDER": "none"},
-        )
-        settings = config.load(self.environment)
-        attach(Scope.parse(self.scope), team.url(member), settings, str(folder), namespace=team.namespace)
-
-    def review(self, *words: str) -> str:
-        out = io.StringIO()
-        main(["review", "--scope", self.scope, *words], environment=self.environment, stdout=out, stderr=out)
-        return out.getvalue()
-
-
 def test_what_a_team_learns_waits_for_a_person(
     service: HubService, team: Team, settings: Settings, tmp_path: Path
 ) -> None:
@@ -297,28 +278,30 @@ def test_what_a_team_learns_waits_for_a_person(
     tell(service, team, "Remember that the standby server is on the roof terrace.", space="team", name="d")
     work(service, settings)
     assert documents(team, "team") == {}
-    ana, ben = Reviewer(team, "ana", tmp_path / "ana"), Reviewer(team, "ben", tmp_path / "ben")
-    waiting = json.loads(ana.review("--json"))["proposals"]
+    ana, ben = (ScopeOnMachine(tmp_path / name, f"team/{team.name}", team, name) for name in ("ana", "ben"))
+    ana.join()
+    ben.join()
+    waiting = ana.json("review")["proposals"]
     assert sorted(one["name"] for one in waiting) == [
         "the launch is in the harbour hall", "the standby server is on the roof terrace"
     ]  # fmt: skip
     launch, party = (one["id"] for one in sorted(waiting, key=lambda one: str(one["name"])))
-    assert "harbour" in ben.review()
-    ana.review("--approve", launch)
+    assert "harbour" in ben.run("review")[1]
+    ana.run("review", "--approve", launch)
     [text] = documents(team, "team").values()
     assert "harbour hall" in text
-    assert "harbour" not in ben.review()
-    ben.review("--reject", party)
-    assert "roof" not in ana.review()
+    assert "harbour" not in ben.run("review")[1]
+    ben.run("review", "--reject", party)
+    assert "roof" not in ana.run("review")[1]
     decided = "SELECT outcome, decided_by, proposal FROM memsheaf.proposals WHERE namespace = %s ORDER BY 1"
     assert rows(team, decided, team.namespace) == [("approved", "ana", None), ("rejected", "ben", None)]
     assert len(documents(team, "team")) == 1
     tell(service, team, "Remember that the standby server is on the roof terrace.", space="team", name="e")
     work(service, settings)
-    assert "roof" not in ana.review()
-    ana.review("--undo", launch)
+    assert "roof" not in ana.run("review")[1]
+    ana.run("review", "--undo", launch)
     assert documents(team, "team") == {}
-    assert "harbour" in ana.review()
+    assert "harbour" in ana.run("review")[1]
 
 
 @pytest.mark.parametrize("space", ["user/ana", "team"])
@@ -382,9 +365,9 @@ def test_a_run_ends_also_when_a_model_always_fails(
     for member in ("ana", "ben"):
         tell(service, team, "Remember that alpha is the code name of the launch.", member=member)
     here = {"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_MODEL": "claude"}
-    words, out = ["worker", "--hub", service.url, "--team", team.name, "--once"], io.StringIO()
-    assert main(words, environment=here, stdout=out, stderr=io.StringIO()) == 1
-    assert out.getvalue() == "Learned from 0 turns; 2 jobs failed and will be tried again\n"
+    code, out, _ = run_command(["worker", "--hub", service.url, "--team", team.name, "--once"], here)
+    assert code == 1
+    assert out == "Learned from 0 turns; 2 jobs failed and will be tried again\n"
     assert (model / "asked").read_text() == "asked\n" * 2
     assert waiting_turns(team) == 2
     assert sorted(waiting_jobs(team)) == [("learn", "todo", "1")] * 2

@@ -110,11 +110,7 @@ class Site(NamedTuple):
 
     def greet(self) -> Heard:
         """Begin a conversation of the handshake, with the token."""
-        params = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        }
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
         return self.ask(headers=[self.bearer, ACCEPTED, JSON], body=json.dumps(message).encode())
 

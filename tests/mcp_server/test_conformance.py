@@ -12,11 +12,13 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from mcp_server.mcp_peer import Place
+from mcp_server.mcp_site import site
 
 FOLDER = Path(__file__).resolve().parent / "suite"
 RUNS = {
@@ -88,21 +90,17 @@ def proxied(node: str, environment: Mapping[str, str], **told: str) -> Iterator[
 @pytest.mark.long
 @pytest.mark.parametrize("revision", RUNS)
 def test_what_is_not_about_the_example_server_passes(
-    revision: str,
-    npm: Callable[[Path], Path],
-    serving: Callable[[Mapping[str, str]], AbstractContextManager[Any]],
-    tmp_path: Path,
+    revision: str, npm: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    environment = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
-    environment |= {"MEMSHEAF_EMBEDDER": "none", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    root = tmp_path / "home" / "user"
-    root.mkdir(parents=True)
-    (root / "user_123.md").write_text(f"{HEADER}It is number 123.\n", "utf-8")
+    memories = Place(tmp_path)
+    environment = memories.environment | {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    memories.root.mkdir(parents=True)
+    (memories.root / "user_123.md").write_text(f"{HEADER}It is number 123.\n", "utf-8")
     place = npm(FOLDER)
     node = str(next(place.glob("node_modules/node-linux-*/bin/node"), "node"))  # the suite wants 22 or later
     with (
-        serving(environment) as served,
-        proxied(node, environment, URL=served.url, TOKEN=served.token, ROOT=str(root)) as url,
+        site(memories, quiet=False) as served,
+        proxied(node, environment, URL=served.url, TOKEN=served.token, ROOT=str(memories.root)) as url,
     ):
         subprocess.run(
             [node, "node_modules/.bin/conformance", "server", "--url", url, *RUNS[revision], "-o", tmp_path / "out"],

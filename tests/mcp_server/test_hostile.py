@@ -178,20 +178,6 @@ def test_a_message_that_is_too_long_is_refused_and_a_long_one_answered(room: Roo
     assert said.startswith("Error: ")
 
 
-def test_bytes_that_are_no_text_end_no_session(room: Room) -> None:
-    for line in (
-        b"\xff\xfe\x00\n",
-        b'{"jsonrpc":"2.0","id":1,\n',
-        b"\x80" * 1000 + b"\n",
-        b"\r\n\n \n",
-        b"[" * 200_000 + b"\n",
-    ):
-        room.wire.send(line)
-    new = b'{"jsonrpc":"2.0","id":"latin","method":"nothing/caf\xe9"}\n'
-    room.wire.send(new)
-    assert room.wire.next(id="latin")["error"]["code"] < -32000
-
-
 # how a session ends
 
 

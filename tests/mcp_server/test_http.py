@@ -122,19 +122,8 @@ async def test_modern_clients_cannot_be_told_apart_and_replace_nothing_whole(ser
             assert "memory_update" in said(refused)
 
 
-async def test_a_conversation_that_was_ended_is_gone(server: Site) -> None:
-    begun = await anyio.to_thread.run_sync(server.greet)
-    number = ("Mcp-Session-Id", begun.headers["mcp-session-id"])
-    assert server.ask("DELETE", headers=[server.bearer, number]).status == 200
-    ping = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode()
-    assert server.ask(headers=[server.bearer, ACCEPTED, JSON, number], body=ping).status == 404
-
-
 async def test_a_modern_client_is_told_what_others_change(server: Site, home: Place) -> None:
-    async with (
-        server.client("2026-07-28") as client,
-        client.listen(resources_list_changed=True) as changes,
-    ):
+    async with server.client("2026-07-28") as client, client.listen(resources_list_changed=True) as changes:
         await anyio.to_thread.run_sync(home.save, "Streamed", "Told on a stream that a client opened.")
         with anyio.fail_after(PATIENCE):
             assert isinstance(await anext(aiter(changes)), ResourcesListChanged)
@@ -369,6 +358,7 @@ async def test_a_session_has_one_stream_which_ends_with_it(server: Site) -> None
         assert b"text/event-stream" in told
         assert server.ask("GET", headers=[server.bearer, ACCEPTED, session]).status == 409
         assert server.ask("DELETE", headers=[server.bearer, session]).status == 200
+        assert post(server, ping(), session).status == 404
         while more := raw.recv(10_000):
             told += more
             if told.endswith(b"0\r\n\r\n"):

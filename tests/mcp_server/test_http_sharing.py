@@ -58,12 +58,7 @@ async def test_nobody_is_told_of_what_was_there_before(place: Place) -> None:
             for _ in range(20):  # many looks, and nothing new
                 await client.call_tool("memory_view", {})
             assert heard == []
-            fact = {
-                "name": "After",
-                "description": "On after",
-                "type": "user",
-                "content": "What came after that.",
-            }
+            fact = {"name": "After", "description": "On after", "type": "user", "content": "What came after that."}
             await client.call_tool("memory_write", fact)
             with anyio.fail_after(PATIENCE):
                 await came.wait()

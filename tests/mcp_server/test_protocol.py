@@ -83,6 +83,7 @@ def test_an_id_of_every_type_is_given_back(wire: Wire) -> None:
 def test_what_is_no_message_is_refused_and_ends_no_conversation(wire: Wire) -> None:
     for line, expected in (
         (b"{", PARSE),
+        (b"\xff\xfe\x00", PARSE),
         (b"[" * 100_000, PARSE),
         (b"1" * 9000, PARSE),
         (b'{"jsonrpc":"2.0","id":NaN}', PARSE),
@@ -97,6 +98,8 @@ def test_what_is_no_message_is_refused_and_ends_no_conversation(wire: Wire) -> N
     ):
         wire.send(line + b"\n")
         assert code(wire.next(id=None)) == expected, line
+    wire.send(b'{"jsonrpc":"2.0","id":"latin","method":"caf\xe9"}\n')
+    assert code(wire.next(id="latin")) in (NO_METHOD, WRONG)
     wire.send(b'{"jsonrpc":"2.0","id":"x","method":"tools/list","params":[]}\n')
     assert code(wire.next(id="x")) in (INVALID, WRONG)
     assert "result" in wire.ask("tools/list")

@@ -225,13 +225,6 @@ async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Op
 # what nobody confirmed
 
 
-async def test_a_deletion_is_carried_out_and_doubts_are_told(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs", trust="unconfirmed")
-    async with opened() as client:
-        assert "unconfirmed" in said(await client.call_tool("memory_read", {"filename": path}))
-        assert said(await client.call_tool("memory_delete", {"filename": path})) == f"Memory deleted: {path}"
-
-
 # changes
 
 

@@ -20,13 +20,7 @@ from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow, parse
 from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within, render_recall
-from memsheaf.recall.recall import (
-    CONVERSATION_BYTES,
-    MAX_MEMORIES,
-    PINNED_BONUS,
-    SMALL_BONUS,
-    Recall,
-)
+from memsheaf.recall.recall import CONVERSATION_BYTES, MAX_MEMORIES, PINNED_BONUS, SMALL_BONUS, Recall
 from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
 
@@ -644,13 +638,6 @@ def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_pat
     assert "; citation unchecked: " in text
     assert "; not in the working tree any more: src/gone.py)\n" in text
     assert "citation" not in filled.recall("how is the zebra service doing?").text
-
-
-def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
-    text = shown("\n".join(str(number) for number in range(300))).text
-
-    assert text.split("\n")[MEMORY_LINES - 1] == "199"
-    assert text.split("\n")[MEMORY_LINES].startswith("(cut here")
 
 
 def test_what_was_cancelled_is_never_given_and_costs_nothing(filled: Sheaf) -> None:

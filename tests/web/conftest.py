@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from playwright.sync_api import (
@@ -51,22 +51,11 @@ RUN_AXE = "only => axe.run(document, {resultTypes: ['violations'], ...only}).the
 MARKER = "Object.defineProperty(window, '__xss', {set() { console.error('window.__xss was set') }})"
 
 
-class OpenPage(Protocol):
-    """Opens a page of a server in a context of its own, logged in.
+OpenPage = Callable[..., Page]
+"""Opens a page of a server in a context of its own, logged in.
 
-    `errors` is a pattern of what the console may say: an error page is an error to the browser.
-    """
-
-    def __call__(
-        self,
-        site: Site,
-        path: str = "/",
-        *,
-        width: int = DESKTOP,
-        dark: bool = False,
-        javascript: bool = True,
-        errors: str = "",
-    ) -> Page: ...
+`errors` is a pattern of what the console may say: an error page is an error to the browser.
+"""
 
 
 @pytest.fixture(scope="session")

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memsheaf import Settings, Sheaf
-from memsheaf.chat.conversations import Conversations
 from memsheaf.guard.citations import make
 from memsheaf.limits import Caps
-from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, set_notes
 from memsheaf.worktree import WorkingTree, record_tree
@@ -56,20 +53,7 @@ SOURCES = {
     "tests/conftest.py": "DATABASE = 'postgresql:///tidewater_test'\n",
     "Makefile": "test:\n\tpytest -n 4\n\nload:\n\tlocust --host https://staging.tidewater.example\n",
 }
-DRIFTED = {
-    "app/holds.py": ("HOLD_MINUTES = 15", "HOLD_MINUTES = 20"),
-    "app/http.py": ("RETRIES = 1", "RETRIES = 2"),
-}
-TALKS = (  # days ago, project, and what was said
-    (27, "tidewater", ("How long does a booking hold the boat?", "Fifteen minutes; then a worker releases it.")),
-    (25, "tidewater", ("Which field was wrong? The error does not say.", "I will name the field in each of them.")),
-    (22, "tidewater", ("What is our goal for search?", "p95 below 200 ms at 50 requests a second.")),
-    (15, "tidewater", ("A mail to a guest got lost. Why?", "It was tried once. A queue tries it for two days.")),
-    (8, "tidewater", ("Plan the winter pause, please.", "No bookings for open boats from December to February.")),
-    (24, "fieldnotes", ("The icons in the list are hard to hit.", "They get 44 pixels, in every list.")),
-    (7, "fieldnotes", ("Asking before each deletion is annoying.", "Delete at once, and undo for ten seconds.")),
-    (21, "gridcast", ("Why do the plots look so different?", "Their axes differ. I fixed them for all stations.")),
-)  # fmt: skip
+DRIFTED = {"app/holds.py": ("HOLD_MINUTES = 15", "HOLD_MINUTES = 20"), "app/http.py": ("RETRIES = 1", "RETRIES = 2")}
 SAID = (  # days ago, what a person said, from which something may be learned
     (5, "Please remember that harbour fees are shown separately on every invoice."),
     (4, "I always want release notes in two languages, English and Swedish."),
@@ -92,7 +76,6 @@ RECALLED = (
     (3, "can I drop a column in this migration?"),
     (1, "write the release notes for 4.2"),
 )
-SPENT = (("extract", "claude-haiku"), ("consolidate", "claude-sonnet"), ("chat", "claude-sonnet"))
 
 
 class Line(NamedTuple):
@@ -180,14 +163,12 @@ class _Writer:
         self.others: dict[str, Sheaf] = {}
         self.stack = stack
         self.tree = stack.enter_context(WorkingTree(str(place / PRESENT)))
-        self.talks: dict[int, str] = {}
         self.events: list[tuple[int, float, Callable[[], object]]] = []
 
     def write(self) -> None:
         """All of it, in the order in which it happened."""
-        self._plan_talks()
         self._plan_memories()
-        self._plan_spending()
+        self.at(0, 7.0, self._spend)
         self._plan_facts()
         self._plan_changes()
         self._plan_work()
@@ -217,24 +198,13 @@ class _Writer:
             self.others[scope] = self.stack.enter_context(opened)
         return self.others[scope]
 
-    def _plan_talks(self) -> None:
-        def talk(number: int, project: str, asked: str, answered: str) -> None:
-            state = self.layers[project].only("project").own.state
-            with Conversations(state, clock=self.clock).begin(model="claude-sonnet", scope="project") as one:
-                one.add(Said("user", asked), Said("assistant", answered))
-                one.add(Said("user", "Good. Keep that in mind."), Said("assistant", "I will."))
-                self.talks[number] = one.id
-
-        for number, (ago, project, (asked, answered)) in enumerate(TALKS, 1):
-            self.at(ago, 7.0, partial(talk, number, project, asked, answered))
-
     def _plan_memories(self) -> None:
         for line in lines():
             self.at(line.ago, self.chance.uniform(8, 17), partial(self._remember, line), line.by)
 
     def _remember(self, line: Line) -> None:
         more = [one.partition(" ") for one in line.more]
-        talked = [self.talks[int(value)] for key, _, value in more if key == "talk"]
+        talked = [f"talk-{value}" for key, _, value in more if key == "talk"]
         sheaf = self._sheaf(line.scope)
         sheaf.by = line.by
         sheaf.write(
@@ -286,58 +256,23 @@ class _Writer:
         self.at(2, 18, correct)
 
     def _plan_work(self) -> None:
-        here = self.here
-
-        def vouchers() -> tasks.Task:
-            return tasks.open_task(here, "gift-vouchers")
-
-        def note() -> None:
-            lines = {
-                OBJECTIVE: "Release 4.2 with gift vouchers on Tuesday",
-                PHASE: "3 of 4 (gift-vouchers)",
-                BLOCKERS: "the payment provider changes its certificate on Thursday",
-                PENDING: "does a voucher expire at the end of a year or after three years to the day?",
-            }
-            set_notes(here.only("project"), lines)
-            session = sessions.start_session(here, "Voucher race", id="voucher-race")
-            session.note("Two requests read the balance before either writes it.")
-            session.note("`SELECT … FOR UPDATE` fixes it; the test needs two connections.")
-
-        begin = partial(tasks.start_task, here)
-        self.at(20, 9, partial(begin, "Tide import", goal="The tide table is imported once a week"))
-        self.at(
-            18, 15, lambda: tasks.open_task(here, "tide-import").verify("import", "A file is read in under a minute")
-        )
-        self.at(11, 18, lambda: tasks.open_task(here, "tide-import").done("It runs on Mondays at five."))
-        self.at(9, 9, partial(begin, "Gift vouchers", goal="Guests can buy and redeem vouchers"))
-        self.at(8, 15, lambda: vouchers().verify("buy", "A voucher can be bought with a card"))
-        self.at(7, 15, lambda: vouchers().report("Tables and purchase are done; a code has twelve letters."))
-        self.at(7, 15.5, lambda: vouchers().note("Vouchers cannot be refunded, says the contract."))
-        self.at(5, 15, lambda: vouchers().verify("redeem", "A voucher pays for a booking"))
-        self.at(5, 16, lambda: vouchers().report("Redeeming works, also for a part of the amount."))
-        self.at(2, 15, lambda: vouchers().verify("print", "The printed voucher has its code as text and picture"))
-        twice = "fails when two guests redeem one voucher at once"
-        self.at(2, 16, lambda: vouchers().verify("redeem", twice, regressed=True))
-        self.at(2, 17, lambda: vouchers().revise("Two guests could redeem one voucher", "Lock the row meanwhile."))
-        self.at(1, 9, note)
+        lines = {
+            OBJECTIVE: "Release 4.2 with gift vouchers on Tuesday",
+            PHASE: "3 of 4 (gift-vouchers)",
+            BLOCKERS: "the payment provider changes its certificate on Thursday",
+            PENDING: "does a voucher expire at the end of a year or after three years to the day?",
+        }
+        self.at(1, 9, lambda: set_notes(self.here.only("project"), lines))
 
     def _plan_recalls(self) -> None:
         for ago, message in RECALLED:
             self.at(ago, 14, partial(self.here.recall, message, tree=str(self.place / PRESENT)))
 
-    def _plan_spending(self) -> None:
+    def _spend(self) -> None:
         ledger = Ledger.of(self.settings.state, clock=self.clock)
-
-        def spend(cost: Spent) -> None:
+        for purpose in ("extract", "consolidate", "chat"):
+            cost = Spent("", purpose, "claude-sonnet", input=4_200, output=310, seconds=2.5)
             ledger.settle(ledger.reserve(Caps(), cost._replace(seconds=5.0)), cost)
-
-        chance = self.chance
-        for ago in range(29, -1, -1):
-            for purpose, model in SPENT:
-                sent, got, took = chance.randrange(900, 9_000), chance.randrange(80, 900), chance.uniform(0.5, 6)
-                cost = Spent("", purpose, model, input=sent, output=got, seconds=took)
-                if chance.random() > 0.2:
-                    self.at(ago, chance.uniform(8, 17), partial(spend, cost))
 
     def _plan_learning(self) -> None:
         """What waits for review, read from turns by the rules that read them where no model is asked."""
@@ -348,7 +283,7 @@ class _Writer:
 
         def learn(said: str) -> None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock()))
-            layers.learn(Turn(self.talks[5], (Message("user", said), Message("assistant", "Noted.")), at))
+            layers.learn(Turn("talk-5", (Message("user", said), Message("assistant", "Noted.")), at))
             layers.distil("none")
 
         for ago, said in SAID:

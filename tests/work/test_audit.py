@@ -143,25 +143,6 @@ def test_stale_citations_come_with_the_path_and_why(place: Place) -> None:
 # what is in the way
 
 
-def test_a_file_that_cannot_be_used_is_a_finding(place: Place) -> None:
-    wanted = []
-    for name, data, level in (
-        ("bad.md", "---\nname: [\n---\nx\n", "error"),
-        ("empty.md", "", "error"),
-        ("bytes.md", b"caf\xe9", "error"),
-        ("zero.md", b"\0" * 512, "error"),
-        ("huge.md", "x" * 1_500_000, "error"),
-        ("con.md", "---\nname: n\ntype: user\n---\nx\n", "error"),
-        ("n (conflicted copy).md", "---\nname: n\ntype: user\n---\nx\n", "warning"),
-        ("NOTES.md", b"\xff\xfe", "error"),
-    ):
-        place.write(name, data)
-        wanted.append(("unreadable", name, level))
-    found = place.audit(tree=True).section("pollution")
-
-    assert sorted((one.kind, one.path, one.level) for one in found) == sorted(wanted)
-
-
 # what waits
 
 

@@ -23,13 +23,7 @@ from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.recall.turns import TranscriptEntry as Entry
 from memsheaf.state import State
 from memsheaf.text.sections import count_tokens
-from memsheaf.work.compaction import (
-    MAX_FAILURES,
-    TRIGGERS,
-    Compacted,
-    compact,
-    run,
-)
+from memsheaf.work.compaction import MAX_FAILURES, TRIGGERS, Compacted, compact, run
 
 NOW = 1_800_000_000.0
 STANDING = (

@@ -14,13 +14,7 @@ import pytest
 from corpus import HOSTILE_NAMES as HOSTILE
 from corpus import SECRETS
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.errors import (
-    Duplicate,
-    Exists,
-    MemsheafError,
-    Refused,
-    TextRefused,
-)
+from memsheaf.errors import Duplicate, Exists, MemsheafError, Refused, TextRefused
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Consolidation

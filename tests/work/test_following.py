@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from command_line import environment_in, run_command
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.cli import main
 from memsheaf.errors import Duplicate, Ref, ScopeRefused
 from memsheaf.open_scope import choose_scope
 
@@ -29,14 +28,7 @@ class World:
         self.settings = Settings(
             str(folder / "home"), str(folder / "cache"), state=str(folder / "home" / "state"), embedder="none"
         )
-        self.environment = {
-            "MEMSHEAF_HOME": self.settings.home,
-            "MEMSHEAF_CACHE": self.settings.cache,
-            "MEMSHEAF_STATE": self.settings.state,
-            "MEMSHEAF_EMBEDDER": "none",
-            "HOME": str(folder),
-            "PATH": os.environ["PATH"],
-        }
+        self.environment = environment_in(folder, MEMSHEAF_STATE=self.settings.state)
         for name in ("a", "b"):
             subprocess.run(["git", "init", "-q", str(folder / name)], check=True)
 
@@ -45,14 +37,7 @@ class World:
 
     def run(self, where: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
         """Run a command in a repository."""
-        before = os.getcwd()
-        os.chdir(self.folder / where)
-        out, err = io.StringIO(), io.StringIO()
-        try:
-            code = main(words, environment=self.environment, stdin=io.StringIO(stdin), stdout=out, stderr=err)
-        finally:
-            os.chdir(before)
-        return code, out.getvalue(), err.getvalue()
+        return run_command(words, self.environment, folder=self.folder / where, stdin=stdin)
 
 
 @pytest.fixture

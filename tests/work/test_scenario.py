@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsheaf.cli import main
+from command_line import environment_in, run_command
 
 Memsheaf = Callable[..., str]
 CONVENTION = "API handlers answer every error with problem+json."
@@ -28,22 +26,13 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memsheaf(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Memsheaf:
+def memsheaf(tmp_path: Path, project: Path) -> Memsheaf:
     """Run a command, which opens everything anew; it must end as it should."""
-    monkeypatch.chdir(project)
-    environment = {
-        "MEMSHEAF_HOME": str(tmp_path / "home"),
-        "MEMSHEAF_CACHE": str(tmp_path / "cache"),
-        "MEMSHEAF_STATE": str(tmp_path / "state"),
-        "MEMSHEAF_EMBEDDER": "none",
-        "PATH": os.environ["PATH"],
-    }
 
     def memsheaf(*words: str, ends: int = 0) -> str:
-        out, err = io.StringIO(), io.StringIO()
-        code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=err)
-        assert code == ends, f"{words}: {out.getvalue()}{err.getvalue()}"
-        return out.getvalue() if ends == 0 else out.getvalue() + err.getvalue()
+        code, out, err = run_command(words, environment_in(tmp_path), folder=project)
+        assert code == ends, f"{words}: {out}{err}"
+        return out if ends == 0 else out + err
 
     return memsheaf
 
