@@ -53,7 +53,7 @@ def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 
 def by_line(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
-    words = ["add", "Another name", body, "--description", "D", "--type", "project", "--scope", "user"]
+    words = ["remember", body, "--name", "Another name", "--description", "D", "--type", "project", "--scope", "user"]
     out = io.StringIO()
     places = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
     environment = {**places, "MEMSHEAF_EMBEDDER": "none"}

@@ -867,7 +867,7 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     store = scope.store
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
         error = ScopeRefused(f"{scope.scope} has no hub")
-        raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
+        raise hinted(error, f"`memsheaf hub add URL -s {scope.scope}` gives it one.")
     return _synchronize(scope, store, again=again)
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
+from textwrap import fill
 from threading import Timer
 from typing import NamedTuple, TextIO
 
@@ -46,6 +47,19 @@ class Table(NamedTuple):
 Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None  # one part of an answer for people
 
 
+class Result:
+    """What a command answers: a value for programs, parts of a text for people, and the exit code.
+
+    A value may be a function, which is called when a program asks. Without `parts` the value is no document of its
+    own: the command has printed what there was to print.
+    """
+
+    def __init__(self, value: object, *parts: Part, code: int = 0) -> None:
+        self.value = value
+        self.parts = parts
+        self.code = code
+
+
 class Undelivered(Exception):
     """The output could not be written; without a message, because its reader has had enough."""
 
@@ -69,18 +83,22 @@ class Console:
         """Whether a person is there who can be asked."""
         return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
 
-    def answer(self, value: object, *parts: Part, code: int = 0) -> int:
-        """Print a command's result, and give the exit code: `value` as JSON if that was asked for, else the parts.
+    def render(self, answer: Result) -> int:
+        """Print what a command answers, and return the exit code: the value as JSON if asked for, else the parts.
 
-        A value of named fields is an object in JSON; a function is called for the value. JSON is in ASCII, so that
-        nothing in it can break its reader.
+        JSON is in ASCII, so that nothing in it can break its reader.
         """
         if self.json:
-            self._write(json.dumps(_plain(value() if callable(value) else value), indent=2) + "\n")
+            value = answer.value() if callable(answer.value) else answer.value
+            self._write(json.dumps(_plain(value), indent=2) + "\n")
         else:
-            for part in parts:
-                self._show(part)
-        return code
+            self._show(answer.parts)
+        return answer.code
+
+    def show(self, *parts: Part) -> None:
+        """Print to people what they have to know before they are asked."""
+        if not self.json:
+            self._show(parts)
 
     def _show(self, part: Part) -> None:
         if part is None:
@@ -113,8 +131,6 @@ class Console:
         lines, width = for_terminal(text).split("\n"), self._columns(stream)
         for number, line in enumerate(lines):
             if columns(line) > width:
-                from textwrap import fill
-
                 indentation = line[: len(line) - len(line.lstrip(" +-"))]
                 lines[number] = fill(
                     line,
@@ -229,6 +245,11 @@ class Console:
         """Hand everything on. Raises Undelivered."""
         with _delivering():
             self.stdout.flush()
+
+    @property
+    def width(self) -> int:
+        """Return how many columns a page has that is laid out for people."""
+        return min(self._columns(self.stdout), 80) if self.stdout.isatty() else 80
 
     def _columns(self, stream: TextIO) -> int:
         """Return how wide the terminal is; for what is no terminal, wide enough for anything."""

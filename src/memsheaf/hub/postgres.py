@@ -153,7 +153,7 @@ class PostgresHub:
     def _written(self) -> str:
         """The namespace, for what writes. Raises HubRefused when the hub is of an older version."""
         if self.hello.version < CLIENT:
-            raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team migrate`.")
+            raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team admin URL`.")
         return self._settings.namespace
 
     def _push(self, commit: Commit) -> str:
@@ -420,16 +420,16 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     if error.diag.message_hint == "path":
         return PathRefused(error.diag.message_detail or "", message)
     if error.diag.message_hint == "moved":
-        hint = "An admin runs `memsheaf team restored`, then each machine `memsheaf team join LINE`."
+        hint = "An admin runs `memsheaf team admin --restored`, then each machine `memsheaf team join LINE`."
         return hinted(HubRestored(f"{where} was moved to another server"), hint)
     if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
         found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
-        return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
+        return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team admin URL`.")
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
         hint = "Check the address, its password, and for TLS its sslmode and sslrootcert (?sslmode=disable where the "
         hint += "network is safe). `memsheaf team invite MEMBER` gives a member another password, and"
-        return hinted(found, f"{hint} `memsheaf team service URL` a server.")
+        return hinted(found, f"{hint} `memsheaf team admin URL` a server.")
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")

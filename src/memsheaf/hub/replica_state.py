@@ -186,4 +186,4 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 
 def _damaged(history: Folder, name: str) -> StoreFailed:
     error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
-    return hinted(error, "`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
+    return hinted(error, "`memsheaf hub add URL -s SCOPE` makes it anew; no memory is lost.")

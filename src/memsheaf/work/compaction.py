@@ -171,7 +171,7 @@ def run(
             count, why = failures, reason
     if count >= MAX_FAILURES:
         error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
-        raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
+        raise hinted(error, "Look at why; then `memsheaf compact FILE --yes` lets it go on.")
     done = compact(conversation, budget, where=state.folder, **options)
     problem = "the disk refused"
     try:

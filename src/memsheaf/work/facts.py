@@ -146,7 +146,7 @@ class Facts:
             raise Refused(f"several facts are on it: {paths}; name one by its file")
         if not facts:
             error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
-            raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.")
+            raise hinted(error, "`memsheaf list` shows them, each with its file and its subject.")
         if facts[0].state != "ok":
             raise Refused(f"{facts[0].path!r} is no fact: it has no header that can be read")
         return facts[0]

@@ -206,7 +206,7 @@ def _check_duplicate(item: PromotionItem, near: Memory | None, choice: Promotion
     if words(near.body) == words(item.text):
         yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it")
     else:
-        why = f"{near.path} is on the same: skip this, --supersede it, or keep both with --anyway RATIONALE?"
+        why = f"{near.path} is on the same: skip this, --replaces FILE, or keep both with --anyway RATIONALE?"
         yield ChecklistStep("duplicate", "ask", why)
 
 
@@ -277,7 +277,7 @@ def promote(
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.own.find(TASK_FILE) is None:
         error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
-        raise hinted(error, "`memsheaf task list` shows which there are.")
+        raise hinted(error, "`memsheaf task status --all` shows which there are.")
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
     if steps := examine(item, target, choice=choice, tree=tree).steps:

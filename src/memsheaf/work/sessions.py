@@ -175,7 +175,7 @@ class SessionNotes:
     def _missing(self) -> NotFound:
         error = NotFound(str(self.sheaf.scope), f"there is no open session {self.id!r}")
         undo = f"`memsheaf undo --scope {self.sheaf.scope}` opens one that has ended"
-        return hinted(error, f"`memsheaf session list --all` shows which there are; {undo}.")
+        return hinted(error, f"`memsheaf session show --all` shows which there are; {undo}.")
 
 
 def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
@@ -210,10 +210,10 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
     def plan(look: Look) -> Mapping[str, str]:
         scope = notes.sheaf.scope
         if look(SESSION_FILE) is not None:
-            shown = f"`memsheaf session show --session {name}` shows it; choose another --id for a new one."
+            shown = f"`memsheaf session show -s session/{name}` shows it; -s names a new one otherwise."
             raise hinted(Exists(str(scope), "it is open"), shown)
         if look(ARCHIVE_FOLDER + SESSION_FILE) is not None:
-            undo = f"Undo with `memsheaf undo --scope {scope}`; choose another --id for a new one."
+            undo = f"Undo with `memsheaf undo --scope {scope}`; -s names a new one otherwise."
             raise hinted(Exists(str(scope), "it has ended"), undo)
         return {SESSION_FILE: text}
 
@@ -233,7 +233,7 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     except NotFound as error:
         raise hinted(NotFound(error.ref.path, "no session is open"), "`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
-        hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
+        hint = "`memsheaf session show` shows them; -s session/ID names one, and MEMSHEAF_SESSION for every command."
         raise hinted(error, hint) from None
     _ = notes.memory  # raises when there are none
     return notes
