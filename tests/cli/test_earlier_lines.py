@@ -15,7 +15,7 @@ from memsheaf.cli.parser import parse
 
 Run = Callable[..., tuple[int, str, str]]
 
-SERVERS = {
+SERVERS: dict[str, dict[str, object]] = {
     "mcp": {},
     "mcp --home /home/ana/.memsheaf": {"home": "/home/ana/.memsheaf"},
     "mcp --scope user --read-only": {"scope": ["user"], "read_only": True},
