@@ -272,11 +272,14 @@ class CommandParser(argparse.ArgumentParser):
         raise Usage(f"there is no option {options[0]}" if options else "there is a word too many; quote a text")
 
 
-def make_parser(command: Command, *, width: int = 80, literal: Mapping[str, str] = _NOTHING) -> CommandParser:
-    """Return the parser of a command; it can also lay out its help."""
-    parts = [fill_text(part, width) for part in (command.summary, command.details) if part]
+def make_parser(
+    command: Command, *, width: int = 80, usage: str | None = None, literal: Mapping[str, str] = _NOTHING
+) -> CommandParser:
+    """Return the parser of a command; without a `usage`, which takes longer, it can lay out its help."""
+    parts = [fill_text(part, width) for part in (command.summary, command.details) if part and usage is None]
     parser = CommandParser(
         prog=f"memsheaf {command.name}",
+        usage=usage,
         description="\n\n".join(parts),
         epilog="\n".join(["examples:", *(f"  {line}" for line in command.examples)]) if command.examples else None,
         formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=width, max_help_position=26),
@@ -286,7 +289,8 @@ def make_parser(command: Command, *, width: int = 80, literal: Mapping[str, str]
     words, options = parser.add_argument_group("arguments"), parser.add_argument_group("options")
     for argument in command.arguments:
         argument.add_to(options if argument.flags else words, literal)
-    parser.usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    if usage is None:
+        parser.usage = parser.format_usage().removeprefix("usage: ").rstrip()
     own = {argument.parameter for argument in command.arguments}
     everywhere = parser.add_argument_group("every command takes")
     for argument in (*EVERYWHERE, *OTHER_SCOPES):
@@ -314,7 +318,7 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any]:
     literal = {f"\0{number}": word for number, word in enumerate(words[end + 1 :])}
     text = next((argument for argument in command.arguments if argument.is_text), None)
     try:
-        given = make_parser(command, literal=literal).parse_intermixed_args([*words[:end], *literal])
+        given = make_parser(command, usage="", literal=literal).parse_intermixed_args([*words[:end], *literal])
     except Usage as error:
         if text and str(error).startswith("there is ") and not words[0].startswith("-"):
             raise UnquotedText(_advise_quotes(command, words)) from None
