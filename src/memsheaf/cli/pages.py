@@ -64,27 +64,29 @@ def explain(words: Sequence[str], width: int) -> Result:
     """
     name, rest = split_first(words)
     if not name:
-        text = list_everything() if "--all" in words else _FIRST_SCREEN.format(everyday=_rows(EVERYDAY))
+        text = list_everything(width)
+        if "--all" not in words:
+            text = _FIRST_SCREEN.format(everyday=_rows(EVERYDAY, width))
         names = list(COMMANDS)
     elif name in GROUPS and not split_first(rest)[0]:
-        text, names = describe_group(name), [each for each in COMMANDS if COMMANDS[each] == name]
+        text, names = describe_group(name, width), [each for each in COMMANDS if COMMANDS[each] == name]
     else:
         names = [find_command(words)[0]]
-        text = make_parser(load(names[0]), width=min(width, 100)).format_help()
+        text = make_parser(load(names[0]), width=width).format_help()
     commands = [{"name": each, "summary": load(each).summary} for each in names]
     return Result(lambda: {"commands": commands, "text": text}, text.removesuffix("\n"))
 
 
-def _rows(rows: dict[str, str]) -> str:
+def _rows(rows: dict[str, str], width: int) -> str:
     lines = [f"  {term:<18}{meaning}" for term, meaning in rows.items()]
-    return "\n".join(fill(line, 79, subsequent_indent=" " * 20, break_on_hyphens=False) for line in lines)
+    return "\n".join(fill(line, width, subsequent_indent=" " * 20, break_on_hyphens=False) for line in lines)
 
 
-def describe_group(name: str) -> str:
+def describe_group(name: str, width: int = 79) -> str:
     """Return the help of a group of commands."""
     rows = {f"{name} {each}": load(f"{name} {each}").summary for each in GROUPS[name].split()}
-    about, more = fill_text(_about(name).strip(), 79), f"`memsheaf help {name} COMMAND` explains one."
-    return f"usage: memsheaf {name} COMMAND ...\n\n{about}\n\ncommands:\n{_rows(rows)}\n\n{more}\n"
+    about, more = fill_text(_about(name).strip(), width), f"`memsheaf help {name} COMMAND` explains one."
+    return f"usage: memsheaf {name} COMMAND ...\n\n{about}\n\ncommands:\n{_rows(rows, width)}\n\n{more}\n"
 
 
 def _about(group: str) -> str:
@@ -93,13 +95,13 @@ def _about(group: str) -> str:
     return str(__import__(f"memsheaf.cli.{group}", fromlist=("x",)).__doc__)
 
 
-def list_everything() -> str:
+def list_everything(width: int) -> str:
     """Return every command with its sentence, by theme."""
     parts = ["usage: memsheaf COMMAND ..."]
     for theme, names in THEMES.items():
-        parts.append(f"{theme}:\n{_rows({name: load(name).summary for name in names.split()})}")
+        parts.append(f"{theme}:\n{_rows({name: load(name).summary for name in names.split()}, width)}")
     groups = {group: _about(group).partition("\n")[0] for group in GROUPS}
-    parts.append(f"Groups of commands:\n{_rows(groups)}")
+    parts.append(f"Groups of commands:\n{_rows(groups, width)}")
     return "\n\n".join([*parts, "`memsheaf help COMMAND` explains one and has examples.", EXIT_CODES])
 
 
