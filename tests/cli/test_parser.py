@@ -17,7 +17,9 @@ def test_a_group_names_the_command_that_was_meant(run: Run) -> None:
         ("task", "strat", "x"): "there is no command `task strat`; did you mean start?; `memsheaf task` has status",
         ("notes", "often"): "there is no command `notes often`; `memsheaf notes` has show, set, diary",
         ("task", "note", "--gaol", "x"): "there is no option --gaol",
-        ("session", "start", "--section", "x"): "there is no option --section",
+        ("session", "start", "--section", "x"): "there is no option --section\n",
+        ("list", "--typ", "user"): "there is no option --typ; did you mean --type?",
+        ("hub", "sync", "user"): "there is a word too many: quote a text, and name a scope with -s",
     }.items():
         code, out, err = run(*words)
         assert (code, out) == (2, ""), words

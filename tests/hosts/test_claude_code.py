@@ -60,7 +60,7 @@ def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversatio
     with open_client("claude-code", tmp_path / "desktop") as desktop:
         for machine in (claude, desktop):
             machine.memsheaf("install", "claude-code", "--yes")
-            machine.memsheaf("hub", "remember", str(hub), "--name", "user")
+            machine.memsheaf("hub", "add", str(hub), "-s", "user")
 
         claude.say("I prefer pnpm over npm.", tmp_path / "one")
         file = wait_for(lambda: learned_preference(claude))

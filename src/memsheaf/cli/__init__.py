@@ -15,7 +15,7 @@ from typing import TextIO
 from memsheaf import __version__
 from memsheaf.cli.commands import find_command, load
 from memsheaf.cli.output import Console, Result, Undelivered
-from memsheaf.cli.parser import UnquotedText, Usage, make_parser, parse, split_first
+from memsheaf.cli.parser import Declined, UnquotedText, Usage, make_parser, parse, split_first
 from memsheaf.errors import MemsheafError
 from memsheaf.guard import without_secrets
 
@@ -40,6 +40,9 @@ def main(
             code = _run(words, console, environment)
         except Usage as error:
             code = _fail(console, "Usage", str(error), _usage_hint(words))
+        except Declined as error:
+            console.note(str(error))
+            code = 1
         except MemsheafError as error:
             code = _fail(console, type(error).__name__, str(error), error.hint, getattr(error, "__notes__", ()))
         console.flush()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from memsheaf.cli.output import Console, Note
 from memsheaf.cli.output import Result as Result  # for the commands
-from memsheaf.cli.parser import Usage
+from memsheaf.cli.parser import Declined, Usage
 from memsheaf.config import Settings, load
 from memsheaf.errors import (
     Duplicate,
@@ -68,16 +68,19 @@ class Call:
         self._opened: list[OpenScope] = []
         self._warned: set[str] = set()
 
-    def confirm(self, question: str, *, without: str, left: str) -> bool:
-        """Return True if --yes was given or a person agrees; raises Usage where stdin is no terminal."""
+    def confirm(self, question: str, *, without: str, left: str) -> None:
+        """Ask a person unless --yes was given.
+
+        Raises:
+            Declined: the answer is no.
+            Usage: nobody can be asked.
+        """
         if self.yes:
-            return True
+            return
         if not self.console.interactive:
             raise Usage(f"{without}; confirm it with --yes where nobody can be asked")
-        if self.console.confirm(question):
-            return True
-        self.console.note(left)
-        return False
+        if not self.console.confirm(question):
+            raise Declined(left)
 
     def settings(self) -> Settings:
         """Return the user's settings, with what the line says on top."""

@@ -240,8 +240,7 @@ def _forget_all(call: Call, layers: Sheaf, type: str) -> Result:
         call.console.show(table)
     scopes = Counter(row.scope for row in rows)
     parts = " and ".join(f"{number:,} of {scope}" for scope, number in scopes.items())
-    if not call.confirm(f"Forget {count} ({parts})?", without=f"this forgets {count}", left="Nothing was forgotten."):
-        return Result({"paths": [], "commits": []}, code=1)
+    call.confirm(f"Forget {count} ({parts})?", without=f"this forgets {count}", left="Nothing was forgotten.")
     commits = forget_together(lasting, [(row.ref, row.version) for row in rows])
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
     return Result(value, f"Forgot {count}. {call.undo_hint()}")

@@ -95,8 +95,7 @@ def _remove_conversation(call: Call, id: str) -> Result:
     kept = _conversations(call)
     one = kept.open(id, reading=True).summarize()
     question = f"Remove {one.id} ({plural(one.turns, 'turn')}: {one.title}) for good?"
-    if not call.confirm(question, without="nothing brings it back", left="Nothing was removed."):
-        return Result({"removed": 0}, code=1)
+    call.confirm(question, without="nothing brings it back", left="Nothing was removed.")
     kept.remove(one.id)
     return Result({"removed": 1}, f"Removed {one.id}")
 

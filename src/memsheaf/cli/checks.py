@@ -20,7 +20,6 @@ from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.work import checks
 
 MAX_FINDINGS = 20  # of a section, for people
-_FIELDS = ("kind", "level", "path", "problem", "advice", "others")
 _SECTIONS = {
     "duplicates": "Duplicate groups",
     "citations": "Stale citations",
@@ -86,7 +85,7 @@ def audit(call: Call, memory: Words = (), *, cite: str = "") -> Result:
         "files": files,
         "failed": has_failed,
         "clean": not findings,
-        **{name: [pick(finding, _FIELDS) for finding in section] for name, section in sections.items()},
+        **sections,
     }
     nothing = f"there is no folder {', '.join(roots)}"
     if call.named and not there:  # else a scope that is mistyped keeps a build green for ever
@@ -228,7 +227,7 @@ def doctor(call: Call, *, fix: bool = False, cost: Days = None) -> Result:
     return Result(
         {
             "scopes": scopes,
-            "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
+            "findings": findings,
             "dropped": dropped,
             "model": model,
             "models": others,

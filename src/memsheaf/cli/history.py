@@ -247,8 +247,7 @@ def erase(call: Call, memory: str) -> Result:
     if call.yes and file != memory:
         raise Usage(f"erase cannot be undone: with --yes give the whole name, {file}")
     question = f"Erase {file} and all its versions for good?"
-    if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
-        return Result({"path": file, "gone": False}, code=1)
+    call.confirm(question, without="erase cannot be undone", left="Nothing was erased.")
     with call.open_file(file) as (sheaf, path):
         # looking for it must not make the folder
         if not os.path.isdir(sheaf.root) and not sheaf.own.has_history(path):

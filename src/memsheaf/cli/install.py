@@ -85,8 +85,6 @@ def install(
         error = Refused(f"{CLIENTS[name]['title']} has no settings in a project")
         raise hinted(error, f"Leave --project out: memsheaf install {name}")
     done = _carry_out(call, files, planned, "Install", dry_run)
-    if done is None:
-        return Result({"hosts": []})
     learner = "" if dry_run else _choose_learner(call, hosts)
     notes = [CLIENTS[name]["then"] for name in hosts if "then" in CLIENTS[name] and place.hooks]
     if any(has_plugin(name, call.environment) for name in hosts):
@@ -123,8 +121,6 @@ def uninstall(call: Call, host: Hosts = (), *, dry_run: bool = False, project: b
     if not planned:
         return Result({"hosts": []}, Note("memsheaf is in the settings of no agent; nothing was changed"))
     done = _carry_out(call, files, planned, "Take this out", dry_run)
-    if done is None:
-        return Result({"hosts": []})
     return _answer(call, done, {}, dry_run, Note("your memories stay where they are"))
 
 
@@ -139,8 +135,6 @@ def _link(call: Call, hosts: Sequence[str], dry_run: bool) -> Result:
         if change.is_change and os.path.isdir(folder):
             offer_import(call, layers, "claude-code", read_claude_memory(folder), dry_run=dry_run)
         done = _carry_out(call, files, {"claude-code": [change]}, "Link", dry_run)
-        if done is None:
-            return Result({"hosts": []}, code=1)
         if not dry_run:
             os.makedirs(layers.root, 0o700, exist_ok=True)  # else the client makes it, for all to read
         restart = Note("start it anew, so that it uses this project's folder")
@@ -208,16 +202,15 @@ def _placement(call: Call, *, is_project: bool, has_hooks: bool = True) -> Place
     return Placement(program_words(), call.environment, home, "", has_hooks)
 
 
-def _carry_out(call: Call, files: SettingsFiles, planned: Plans, question: str, dry_run: bool) -> Plans | None:
-    """Show what would change, ask, and do it; None when the person said no."""
+def _carry_out(call: Call, files: SettingsFiles, planned: Plans, question: str, dry_run: bool) -> Plans:
+    """Show what would change, ask, and do it."""
     count = plural(sum(change.is_change for changes in planned.values() for change in changes), "file")
     if dry_run or (call.console.interactive and not call.yes):
         call.console.show(list(_plan_parts(planned)))
     if dry_run or count.startswith("0 "):
         return planned
     without, left = f"this changes {count} of other programs; --dry-run shows how", "Nothing was changed."
-    if not call.confirm(f"{question} ({count})?", without=without, left=left):
-        return None
+    call.confirm(f"{question} ({count})?", without=without, left=left)
     return {host: [files.apply(change.target) for change in changes] for host, changes in planned.items()}
 
 

@@ -111,8 +111,8 @@ def _drop_inbox(call: Call, inbox: Inbox) -> Result:
     """Drop what is waiting, unread."""
     count = inbox.count_waiting()
     question = f"Drop {plural(count, 'turn')} that nothing was learned from?"
-    if count and not call.confirm(question, without="what is waiting would be lost", left="Nothing was dropped."):
-        return Result({"dropped": 0}, code=1)
+    if count:
+        call.confirm(question, without="what is waiting would be lost", left="Nothing was dropped.")
     dropped = inbox.clear()
     return Result({"dropped": dropped}, f"Dropped {plural(dropped, 'turn')}")
 

@@ -38,8 +38,7 @@ exit codes:
   0    done
   1    refused or failed, and said why; for `doctor` an error was found, for
        `erase` a trace, for `import` and `export` something was left out, for
-       `audit` a citation drifted, with --check any finding, for `compact` it
-       does not fit
+       `audit` an error or a warning was found, for `compact` it does not fit
   2    usage error; nothing was changed
   130  interrupted
 """

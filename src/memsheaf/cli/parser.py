@@ -32,6 +32,10 @@ class Usage(Exception):
     """The line was written wrongly; nothing was done."""
 
 
+class Declined(Exception):
+    """A person was asked and said no; the message says what that means."""
+
+
 class UnquotedText(Usage):
     """An option stands between two words of a text, where it would be missing from the text."""
 
@@ -269,7 +273,11 @@ class CommandParser(argparse.ArgumentParser):
         options = [word.partition("=")[0] for word in rest.split(" ") if word.startswith("-")]
         if rest == message:
             raise Usage(message)
-        raise Usage(f"there is no option {options[0]}" if options else "there is a word too many; quote a text")
+        raise Usage(
+            f"there is no option {options[0]}"
+            if options
+            else "there is a word too many: quote a text, and name a scope with -s"
+        )
 
 
 def make_parser(
@@ -322,7 +330,8 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any]:
     except Usage as error:
         if text and str(error).startswith("there is ") and not words[0].startswith("-"):
             raise UnquotedText(_advise_quotes(command, words)) from None
-        raise
+        flags = [flag for argument in (*command.arguments, *EVERYWHERE) for flag in argument.flags]
+        raise Usage(f"{error}{suggest(str(error).rpartition(' ')[2], flags)}") from None
     values = {key: value for key, value in vars(given).items() if value is not None}
     spoken = values.get(text.parameter, []) if text else []
     if not any([*words[at : at + len(spoken)]] == spoken for at in range(len(words) + 1)):

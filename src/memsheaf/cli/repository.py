@@ -130,12 +130,11 @@ def init(call: Call, *, undo: bool = False, dry_run: bool = False) -> Result:
         if call.console.interactive and not call.yes:
             call.console.show([f"  {path}" for path in plan.files])
         count = plural(len(plan.files), "file")
-        if not call.confirm(
+        call.confirm(
             f"Move {count} into {root}, where they can be committed with the code?",
             without=f"init moves {count} into the repository, and `memsheaf init --dry-run` shows which",
             left="Nothing was moved.",
-        ):
-            return Result({"root": root, "made": False, "files": []}, code=1)
+        )
     if was_there:  # else the folder at home becomes it, and is prepared then
         _refuse_journals(checkout, root)
         _prepare(checkout)

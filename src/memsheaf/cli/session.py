@@ -6,7 +6,7 @@ MEMSHEAF_SESSION does, else it is the only open one.
 """
 
 from memsheaf.cli.call import Call, Result, local_minute, pick, plural
-from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.cli.output import Styled, Table
 from memsheaf.text.sections import sections
 from memsheaf.work import promotion, sessions
 
@@ -113,8 +113,7 @@ def end(call: Call) -> Result:
             next_step = f"{plural(waiting, 'item')} could be promoted: {line}"
         if waiting and console.interactive and not (call.yes or console.json):
             console.note(next_step)
-            if not console.confirm("End it now?"):
-                return Result({"id": notes.id, "waiting": waiting}, Note("Nothing was changed."), code=1)
+            call.confirm("End it now?", without="", left="Nothing was changed.")
         is_blank, commit = notes.is_blank, notes.end()
     moved = "nothing had been noted" if is_blank else "its notes are in the archive"
     return Result(

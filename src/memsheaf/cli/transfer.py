@@ -207,8 +207,7 @@ def _import_from(call: Call, tool: str, source: str, allow: Allow, dry_run: bool
                 call.console.show(lines)
             memories = plural(count, "memory", "memories")
             without, left = f"{memories} would be imported", "nothing was imported"
-            if not call.confirm(f"Import {memories}?", without=without, left=left):
-                return Result({"added": [], "dry_run": dry_run}, code=1)
+            call.confirm(f"Import {memories}?", without=without, left=left)
             with call.console.waiting("importing"):
                 carry_out(layers, plan, allow=allow)
             scopes = Counter(scope for scope, _ in plan.memories)
