@@ -232,7 +232,7 @@ def doctor(call: Call, *, fix: bool = False, cost: Days = None) -> Result:
             "model": model,
             "models": others,
             "hosts": hosts,
-            "hubs": [{"scope": one.scope, "hub": one.hub.shown, "problem": one.problem} for one in hubs],
+            "hubs": [pick(hub, ("scope", "problem")) for hub in hubs],
             "failures": failures,
         },
         Table(rows, ("bold",)),

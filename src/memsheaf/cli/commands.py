@@ -34,7 +34,7 @@ COMMANDS = {
     **{f"{group} {name}": group for group, names in GROUPS.items() for name in names.split()},
 }
 
-STILL_RUN = {("why",): ["recall", "--why"]}
+STILL_RUN = {"why": ["recall", "--why"]}
 """What the plugin of an earlier version has in its commands."""
 RENAMED = {
     "add": "remember TEXT --name NAME",
@@ -119,12 +119,13 @@ def find_command(words: Sequence[str]) -> tuple[str, list[str]]:
     Raises Usage for an old name, with the new command, and for no name at all.
     """
     name, rest = split_first(words)
-    if (name,) in STILL_RUN:
-        name, *more = STILL_RUN[(name,)]
+    if name in STILL_RUN:
+        name, *more = STILL_RUN[name]
         rest = [*more, *rest]
     second, behind = split_first(rest)
-    if new := RENAMED.get(f"{name} {second}") or RENAMED.get(name):
-        raise Usage(f"`memsheaf {name}` is now `memsheaf {new}`; nothing was done")
+    for old in (f"{name} {second}", name):
+        if old in RENAMED:
+            raise Usage(f"`memsheaf {old}` is now `memsheaf {RENAMED[old]}`; nothing was done")
     if name in GROUPS:
         actions = GROUPS[name].split()
         if second and second not in actions:

@@ -41,8 +41,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.web.links import open_link
 
 _MESSAGE = 1 << 20  # bytes of one message
-_COMMAND_OF = {"cost": ["doctor", "--cost", "30"], "conversations": ["chat", "--list"]}
-"""The commands behind slash commands that have names of their own."""
+COST_DAYS = "30"
 _OF_THE_PROJECT = ("notes", "task", "promote")
 """Commands that work on the project, whatever the chat is about."""
 
@@ -223,9 +222,13 @@ def _run(call: Call, agent: Agent, screen: Screen | JsonScreen, words: Sequence[
     """Run another command in this process, on the memory that the chat is about."""
     console = call.console
     name, *rest = words
-    line = [*_COMMAND_OF.get(name, [name]), *_scope_words(call, agent, words), *rest]
+    line = [name, *_scope_words(call, agent, words), *rest]
     if name == "dream":
         line = ["consolidate", "--if-due", *(["--apply"] if "run" in rest else [])]
+    elif name == "cost":
+        line = ["doctor", "--cost", rest[-1] if rest else COST_DAYS]
+    elif name == "conversations":
+        line = ["chat", "--list", *_scope_words(call, agent, words)]
     if isinstance(screen, Screen):
         stdin, stdout, stderr = console.stdin, console.stdout, console.stderr
         return main(line, environment=call.environment, stdin=stdin, stdout=stdout, stderr=stderr)

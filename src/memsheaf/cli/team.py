@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 from memsheaf.adapters import missing
-from memsheaf.cli.call import Call, Result, here, plural
+from memsheaf.cli.call import Call, Result, here, pick, plural
 from memsheaf.cli.hub import sync_value, tell_sync
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.cli.parser import Days, Positive, Usage, Words
@@ -122,8 +122,8 @@ def members(call: Call, *, remove: str = "") -> Result:
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         at = commit.at[:16].replace("T", " ") + "Z"
         log.append((commit.id, at, change.member, ", ".join(paths[:3]) + more, commit.why))
-        about = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "undoes": commit.undoes}
-        commits.append({**about, "member": change.member, "machine": change.machine, "paths": paths})
+        about = {**pick(commit, ("at", "by", "why", "undoes")), **pick(change, ("member", "machine"))}
+        commits.append({"commit": commit.id, "paths": paths, **about})
     return Result({"members": values, "commits": commits}, Table(rows), Table(log) if log else None)
 
 
