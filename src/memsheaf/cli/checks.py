@@ -220,7 +220,7 @@ def doctor(call: Call, *, fix: bool = False, cost: Days = None) -> Result:
         root = project_root(settings.places(here()))
         findings += host_health.examine_switch(place, settings.state, root)
     failures = host_health.last_failures(settings.state)
-    usable = ", ".join(one.name for one in others) or "none"
+    usable = ", ".join(other.name for other in others) or "none"
     rows.append(("model", f"{settings.model or 'none, rules learn'}; can be used: {usable}"))
     rows += [(host.title, host.summary()) for host in hosts]
     rows += [(hub.scope, f"shared through {hub.hub.shown}") for hub in hubs]
@@ -259,9 +259,9 @@ def _show_cost(call: Call, days: int) -> Result:
     ledger = Ledger.of(settings.state)
     rows = ledger.summary(days)
     cells, left = [], {}
-    for one in rows:
-        numbers = [f"{number:,}" for number in (one.requests, one.failures, one.open, one.input, one.output)]
-        cells.append((one.day, one.purpose, one.model, *numbers, f"{one.seconds:.1f}"))
+    for row in rows:
+        numbers = [f"{number:,}" for number in (row.requests, row.failures, row.open, row.input, row.output)]
+        cells.append((row.day, row.purpose, row.model, *numbers, f"{row.seconds:.1f}"))
     for name, caps in (("learning", settings.spend), ("chats", settings.chat)):
         spent = ledger.spent(chat=name == "chats")
         left[name] = {

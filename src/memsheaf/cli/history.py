@@ -264,7 +264,7 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
     yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
     yield from (f"  {place}" for place in (*proof.left, *proof.git))
     if proof.machines:
-        lost = [one for one in proof.machines if one.is_lost]
+        lost = [machine for machine in proof.machines if machine.is_lost]
         awaited = len(proof.machines) - len(lost)
         yield f"The hub forgot it; {awaited - len(proof.waiting)} of {plural(awaited, 'machine')} reported the same."
         yield "Each keeps the name, so that it is erased wherever it is found."

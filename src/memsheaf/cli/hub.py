@@ -8,7 +8,7 @@ changed the same memory, both texts are kept and reported. -s says which memory 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-from memsheaf.cli.call import Call, Result, here, plural
+from memsheaf.cli.call import Call, Result, here, pick, plural
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.cli.parser import Usage
 from memsheaf.errors import MemsheafError
@@ -147,28 +147,22 @@ def is_refused(synced: Synced) -> bool:
 
 
 def sync_value(synced: Synced) -> dict[str, object]:
-    """A sync as JSON."""
-    return {
-        "pulled": len(synced.pulled),
-        "pushed": len(synced.pushed),
-        "pending": synced.pending,
-        "kept_both": [{"path": one.path, "copy": one.copy} for one in synced.conflicts],
-        "erased": synced.erased,
-        "held": synced.held,
-        "left": synced.left,
-        "refused": synced.refused,
-    }
+    """Return a sync as JSON."""
+    counts = {"pulled": len(synced.pulled), "pushed": len(synced.pushed), "kept_both": synced.conflicts}
+    return counts | pick(synced, ("pending", "erased", "held", "left", "refused"))
 
 
 def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
     """What a person should know of a sync."""
     if synced.is_copy:
         yield Note("  this folder was copied from another machine: to the hub it is a machine of its own", "yellow")
-    for one in synced.conflicts:
-        if one.copy:
-            yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
+    for conflict in synced.conflicts:
+        if conflict.copy:
+            yield Note(f"  both changed {conflict.path}: the hub's text is there, yours is {conflict.copy}", "yellow")
         else:
-            yield Note(f"  {one.path} was changed on the hub after you removed it here: it was restored", "yellow")
+            yield Note(
+                f"  {conflict.path} was changed on the hub after you removed it here: it was restored", "yellow"
+            )
     for path in synced.erased:
         yield Note(f"  {path} was erased for all: here, too", "yellow")
     if synced.refused:
@@ -194,22 +188,13 @@ def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
 def _status_value(one: HubStatus) -> dict[str, object]:
     state = one.state
     return {
-        "scope": one.scope,
+        **pick(one, ("scope", "problem", "notice", "members", "machines")),
+        **pick(one.hub, ("namespace", "machine")),
+        **pick(state, ("member", "pulled_at", "held", "left", "refused")),
         "hub": one.hub.shown,
-        "namespace": one.hub.namespace,
-        "machine": one.hub.machine,
-        "member": state.member,
         "offline": "queue" if one.hub.queues else "refuse",
-        "pulled_at": state.pulled_at,
         "pending": len(state.pending) - len(state.held),
-        "held": state.held,
-        "left": state.left,
         "kept_both": state.told,
-        "refused": state.refused,
-        "problem": one.problem,
-        "notice": one.notice,
-        "members": one.members,
-        "machines": one.machines,
         "open_erasures": {name: [machine.id for machine in left] for name, left in one.open_erasures.items()},
         "untold_erasures": len(state.erasing),
     }

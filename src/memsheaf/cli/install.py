@@ -233,16 +233,22 @@ def _answer(call: Call, done: Plans, more: dict[str, object], dry_run: bool, *no
     for host, changes in done.items():
         title = CLIENTS[host]["title"]
         files = []
-        for one in changes:
-            path, status = one.target.path, _status(one, dry_run)
+        for change in changes:
+            path, status = change.target.path, _status(change, dry_run)
             files.append(
-                {"path": path, "status": status, "problem": one.problem, "warning": one.warning, "diff": one.diff()}
+                {
+                    "path": path,
+                    "status": status,
+                    "problem": change.problem,
+                    "warning": change.warning,
+                    "diff": change.diff(),
+                }
             )
-            if one.warning:
-                parts.append(Styled(f"{title}: {one.warning}", "yellow"))
-            if one.problem:
-                parts += _refusal_parts(one)
-            elif one.is_change and not dry_run:
+            if change.warning:
+                parts.append(Styled(f"{title}: {change.warning}", "yellow"))
+            if change.problem:
+                parts += _refusal_parts(change)
+            elif change.is_change and not dry_run:
                 parts.append(f"{title}: {status} {path}")
         rows.append({"host": host, "found": is_found(host, call.environment), "files": files})
         if not any(one.is_change or one.problem or one.warning for one in changes):

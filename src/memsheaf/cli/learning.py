@@ -67,10 +67,10 @@ def learn(
             call.console.note("all of it was read before")
     fields = ("name", "description", "kind", "content", "conversation", "trust")
     verdicts = []
-    for one in done.verdicts:
-        replaces = call.label(one.proposal.replaces) if one.proposal.replaces else ""
-        about = {**pick(one, ("outcome", "why")), **pick(one.proposal, fields)}
-        verdicts.append({**about, "path": _verdict_name(call, one), "replaces": replaces})
+    for verdict in done.verdicts:
+        replaces = call.label(verdict.proposal.replaces) if verdict.proposal.replaces else ""
+        about = {**pick(verdict, ("outcome", "why")), **pick(verdict.proposal, fields)}
+        verdicts.append({**about, "path": _verdict_name(call, verdict), "replaces": replaces})
     return Result(
         {**pick(done, ("turns", "left", "problem")), "verdicts": verdicts},
         list(_distilled_lines(call, done, has_hint=talker is None and not model)),
@@ -125,9 +125,11 @@ def _verdict_name(call: Call, verdict: JudgedProposal) -> str:
 def _distilled_lines(call: Call, done: Distilled, *, has_hint: bool) -> Iterator[str]:
     counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
     yield f"Read {plural(done.turns, 'turn')}: {counts if done.verdicts else 'nothing to keep.'}"
-    for one in done.verdicts:
-        outcome = {"saved": "saved", "queued": "waiting for review"}.get(one.outcome, "dropped")
-        yield f"  {outcome}: {_verdict_name(call, one) or one.proposal.name}" + (f" ({one.why})" if one.why else "")
+    for verdict in done.verdicts:
+        outcome = {"saved": "saved", "queued": "waiting for review"}.get(verdict.outcome, "dropped")
+        yield f"  {outcome}: {_verdict_name(call, verdict) or verdict.proposal.name}" + (
+            f" ({verdict.why})" if verdict.why else ""
+        )
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
     command = next(filter(shutil.which, ("claude", "codex")), "") if has_hint and done.turns else ""
@@ -208,9 +210,9 @@ def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> 
         return [_card_json(call, queue.card(one.id)) for one in waiting if one.state == state]
 
     decided = []
-    for one in queue.decisions():
-        path = call.label(one.ref) if one.ref else ""
-        decided.append({**pick(one, ("id", "outcome", "reason", "commit")), "path": path})
+    for decision in queue.decisions():
+        path = call.label(decision.ref) if decision.ref else ""
+        decided.append({**pick(decision, ("id", "outcome", "reason", "commit")), "path": path})
     value: dict[str, object] = {}
     if call.console.json:
         value = {state: cards(state) for state in (UNCONFIRMED, CHANGED)}

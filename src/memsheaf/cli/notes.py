@@ -127,7 +127,7 @@ def diary(call: Call, text: str = "", *, since: Day = "", undo: bool = False) ->
         return Result({"path": f"logs/{path}"}, f"Took back what was logged last, in logs/{path}")
     if since or (not text and call.console.interactive):
         days = log.days(since or time.strftime("%Y-%m-%d"), "")
-        texts = [one.text.rstrip() + ("\n" if one is not days[-1] else "") for one in days]
+        texts = [day.text.rstrip() + ("\n" if day is not days[-1] else "") for day in days]
         nothing = f"nothing was logged on {since or 'this day'} or later"
         return Result({"days": [pick(one, ("day", "entries")) for one in days]}, texts or nothing)
     noted = call.given_text(text)

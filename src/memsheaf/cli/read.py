@@ -190,25 +190,21 @@ def _recalled_parts(found: "Recall") -> Iterator[Part]:
 
 def _explain(found: "Recall", memory: Sheaf) -> Result:
     """Return the candidates of a recall and why each was taken or left."""
-    embeddings = {scope.name: scope.index.embedding() for scope in memory.open_scopes()} if not found.gate else {}
-    labels = [Ref(one.scope, one.row.path).label(memory.home) for one in found.candidates]
-    rows = []
-    for label, one in zip(labels, found.candidates, strict=True):
-        is_cut = any(
-            one.scope == each.scope and one.row.path == each.memory.path for each in found.memories if each.is_cut
-        )
-        reason = one.why or ("recalled, cut to what there is room for" if is_cut else "recalled")
-        numbers = (f"{one.likely:.2f}", f"{one.near:.2f}", f"{one.common:.2f}")
-        rows.append(("*" if one.chosen else "", *numbers, one.scope, label, reason))
-    value = {
-        **_recall_json(found),
-        "candidates": [
-            {"path": label, **pick(one, _CANDIDATE)} for label, one in zip(labels, found.candidates, strict=True)
-        ],
-        "embedding": {scope: pick(one, EMBEDDING) for scope, one in embeddings.items()},
-    }
+    value = _recall_json(found)
     if found.gate:
-        return Result(value, f"nothing was looked for: {found.gate}")
+        return Result({**value, "candidates": [], "embedding": {}}, f"nothing was looked for: {found.gate}")
+    embeddings = {scope.name: scope.index.embedding() for scope in memory.open_scopes()}
+    cut = {(one.scope, one.memory.path) for one in found.memories if one.is_cut}
+    rows, candidates = [], []
+    for candidate in found.candidates:
+        label = Ref(candidate.scope, candidate.row.path).label(memory.home)
+        recalled = (
+            "recalled, cut to what there is room for" if (candidate.scope, candidate.row.path) in cut else "recalled"
+        )
+        numbers = (f"{candidate.likely:.2f}", f"{candidate.near:.2f}", f"{candidate.common:.2f}")
+        rows.append(("*" if candidate.chosen else "", *numbers, candidate.scope, label, candidate.why or recalled))
+        candidates.append({"path": label, **pick(candidate, _CANDIDATE)})
+    value |= {"candidates": candidates, "embedding": {name: pick(one, EMBEDDING) for name, one in embeddings.items()}}
     head = ("", "LIKELY", "NEAR", "COMMON", "SCOPE", "FILE", "WHY")
     nothing = "no memory shares a word with the message, or is near to it in meaning"
     more = len(rows) - MAX_CANDIDATES
@@ -216,7 +212,7 @@ def _explain(found: "Recall", memory: Sheaf) -> Result:
         value,
         Styled(found.decision or "a model failed to choose", "bold"),
         Styled(f"chosen by: {found.selector}", "dim"),
-        [Styled(f"{scope}: {describe_embedding(one)}", "dim") for scope, one in embeddings.items()],
+        [Styled(f"{name}: {describe_embedding(one)}", "dim") for name, one in embeddings.items()],
         Table(rows[:MAX_CANDIDATES], ("green", "", "", "", "dim", "bold"), head) if rows else nothing,
         Note(f"and {plural(more, 'other')} that scored less; --json has all", "") if more > 0 else None,
     )
@@ -279,13 +275,13 @@ def _open_layers(call: Call) -> Sheaf:
 def _recall_json(found: "Recall") -> dict[str, object]:
     memories = [
         {
-            "layer": one.scope.partition("/")[0],
-            **pick(one, ("scope", "saved", "notes")),
-            "path": one.name,
-            **pick(one.memory, ("name", "version", "type")),
-            "cut": one.is_cut,
+            "layer": memory.scope.partition("/")[0],
+            **pick(memory, ("scope", "saved", "notes")),
+            "path": memory.name,
+            **pick(memory.memory, ("name", "version", "type")),
+            "cut": memory.is_cut,
         }
-        for one in found.memories
+        for memory in found.memories
     ]
     return {
         **pick(found, ("text", "gate", "decision", "selector", "query")),

@@ -324,7 +324,7 @@ def _accepts(call: Call) -> bool:
 
 
 def _take(sheaf: Sheaf, loaded: Sequence[Memory], rows: Sequence[Row]) -> None:
-    sheaf.own.accept([(one.path, one.version) for one in loaded] + [(one.path, one.version) for one in rows])
+    sheaf.own.accept([(one.path, one.version) for one in loaded] + [(row.path, row.version) for row in rows])
 
 
 def _trust_team(call: Call, *, take_all: bool) -> Result:
