@@ -77,9 +77,9 @@ def _notes(memory: Sheaf) -> list[Note]:
 def show(call: Call, memory: str = "", *, prompt: bool = False) -> Result:
     """Show one memory as it is on disk, and when it was last recalled; without one, the catalog that agents see.
 
-    Characters that would drive a terminal or hide are spelt out, as <U+001B>; unless the output is a terminal, the
-    bytes are those of the file. The catalog holds what fits into a prompt, one line a memory. With --prompt it is
-    the whole section for a system prompt, of the project and the user, or of the scopes that -s names.
+    Characters that would drive a terminal or hide are spelt out, as <U+001B>. The catalog holds what fits into a
+    prompt, one line a memory. With --prompt it is the whole section for a system prompt, of the project and the user,
+    or of the scopes that -s names.
 
     arguments:
       MEMORY: which memory: its file, its name, or a part of either
@@ -116,7 +116,7 @@ def show(call: Call, memory: str = "", *, prompt: bool = False) -> Result:
         Note(file) if file != memory else None,
         [Note(f"{file}: {problem}", "yellow") for problem in (found.problem, *warnings, unsent) if problem],
         [Note(f"last recalled {last.at[:10]}, for: {one_line(last.message, 80)}") for last in recalls[:1]],
-        found.data,
+        found.text.removesuffix("\n"),
     )
 
 
