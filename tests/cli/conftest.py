@@ -126,12 +126,15 @@ def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str
     """All that a person sees of a project, whichever folder it is in."""
     questions = {
         "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event"),
-        "session": ("session", "show"), "notes": ("notes",), "diary": ("notes", "diary"), "inbox": ("inbox",),
-        "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x")
+        "session": ("session", "show"), "notes": ("notes",), "inbox": ("learn", "--waiting"),
+        "diary": ("notes", "diary", "--since", "2026-01-01"),
+        "expect": ("consolidate", "--if-due"), "task log": ("log", "--scope", "task/feature-x")
     }  # fmt: skip
 
     def standing(**more: str) -> dict[str, Any]:
         answers = {what: json.loads(run(*words, "--json", more=more)[1]) for what, words in questions.items()}
+        assert not any("error" in answer for answer in answers.values())
+        answers["expect"] = {"expected": answers["expect"]["expected"]}  # the gates tell the time
         answers["list"]["memories"].sort(
             key=lambda row: (row["scope"], row["path"])
         )  # a copy is newer than its model

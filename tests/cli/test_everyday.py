@@ -483,7 +483,7 @@ def test_the_diary_alone_shows_today_on_a_terminal(run: Run) -> None:
     run("notes", "diary", "The migration is through.")
 
     assert "The migration is through." in run("notes", "diary", screen=True)[1]
-    assert run("diary")[0] == 2
+    assert run("notes", "diary")[0] == 2
 
 
 def test_a_name_that_was_made_from_the_text_follows_every_change_of_it(run: Run) -> None:

@@ -89,7 +89,7 @@ def test_a_wrong_line_gives_2_and_shows_the_right_one(run: Run) -> None:
     assert "--new" in err
     assert "usage: memsheaf edit" in err
 
-    code, out, _ = run("update", "--json")
+    code, out, _ = run("edit", "--json")
     assert code == 2
     assert json.loads(out)["error"]["kind"] == "Usage"
 
