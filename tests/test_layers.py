@@ -75,7 +75,7 @@ MAX_NODES = {
     "(flat) and work": 78_588,
     "adapters": 10_846,
     "chat": 35_913,
-    "cli": 46489,
+    "cli": 46_489,
     "encode, learn and text": 40_368,
     "guard": 14_535,
     "hosts": 29_442,
