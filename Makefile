@@ -87,7 +87,7 @@ clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, s
 mutants: $(VENV)/.dev ## introduce 87 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py
 
-docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
+docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, docs/cli/, and what the MCP server lists
 	$(BIN)/python tests/cli/generate.py
 	$(BIN)/python tests/mcp_server/generate.py
 

@@ -138,7 +138,7 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
     _embed_all(scopes, KEY)
 
     script = os.path.join(os.path.dirname(sys.executable), "memsheaf")
-    ours = [script, "web", "--no-open", "--json", "--port", "0"]
+    ours = [script, "web", "--json", "--port", "0"]
     bare = [sys.executable, os.path.join(HERE, "bare_starlette.py")]
     started: dict[str, list[float]] = {"ours": [], "bare": []}
     for number in range(starts + 1):

@@ -72,7 +72,7 @@ def converse(client: Anthropic, sheaf: Sheaf, message: str) -> str:
                 answers.append({"type": "tool_result", "tool_use_id": block.id, "content": answer})
         if not answers:
             text = "".join(block.text for block in reply.content if block.type == "text")
-            # what the model did not save is learned later: `sheaf.distil()`, or `memsheaf extract`
+            # what the model did not save is learned later: `sheaf.distil()`, or `memsheaf learn`
             session.learn(Turn("example", (Message("user", message), Message("assistant", text)), saved=wrote))
             return text
         messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": answers}]

@@ -45,7 +45,7 @@ def converse(sheaf: Sheaf, question: str, *script: AIMessage) -> None:
         print(f"tool: {messages[-1].text}")
     print(f"model: {reply.text}\n")
     turn = Turn("example", (Message("user", question), Message("assistant", reply.text)), saved=len(messages) > 2)
-    session.learn(turn)  # `sheaf.distil()` or `memsheaf extract` learns from it later
+    session.learn(turn)  # `sheaf.distil()` or `memsheaf learn` learns from it later
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def converse(client: OpenAI, sheaf: Sheaf, message: str) -> str:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
         if not reply.tool_calls:
             text = reply.content or ""
-            # what the model did not save is learned later: `sheaf.distil()`, or `memsheaf extract`
+            # what the model did not save is learned later: `sheaf.distil()`, or `memsheaf learn`
             session.learn(Turn("example", (Message("user", message), Message("assistant", text)), saved=wrote))
             return text
 

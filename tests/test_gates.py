@@ -52,7 +52,7 @@ def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 
 def by_line(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
-    words = ["add", "Another name", body, "--description", "D", "--type", "project", "--scope", "user"]
+    words = ["remember", body, "--name", "Another name", "--description", "D", "--type", "project", "--scope", "user"]
     code, out, err = run_command(words, environment_in(tmp_path))
     return f"Error: {out}{err}" if code else out
 

@@ -122,7 +122,7 @@ def test_a_secret_is_no_name_for_a_file_and_is_not_said_again(sheaf: Sheaf, tmp_
         assert answer.startswith("Error: ")
         with pytest.raises(MemsheafError) as caught:
             sheaf.write("N", "d", "user", "x", path=filename)
-        code, out = run(tmp_path, "add", "N", "x", *ADD, "--file", filename)
+        code, out = run(tmp_path, "remember", "x", "--name", "N", *ADD, "--replaces", filename)
         assert code == 1
         for words in (answer, said(caught.value), out):
             assert KEY not in words
@@ -145,16 +145,16 @@ ADD = ("--description", "d", "--type", "user")
 
 def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    assert run(tmp_path, "add", "Sound", "one", *ADD)[0] == 0
+    assert run(tmp_path, "remember", "one", "--name", "Sound", *ADD)[0] == 0
     for number, (text, value) in enumerate(SECRETS[:: min(4, EVERY)]):
         lines = [
-            ("add", "N", text, *ADD),
-            ("add", text, "x", *ADD),
-            ("add", "N", "x", "--description", text, "--type", "user"),
-            ("add", "N", "x", "--description", "d", "--type", text),
-            ("add", "N", "x", *ADD, "--expires", text),
-            ("update", "user_sound.md", "--old", "one", "--new", text),
-            ("forget", "user_sound.md", "--why", text),
+            ("remember", text, "--name", "N", *ADD),
+            ("remember", "x", "--name", text, *ADD),
+            ("remember", "x", "--name", "N", "--description", text, "--type", "user"),
+            ("remember", "x", "--name", "N", "--description", "d", "--type", text),
+            ("remember", "x", "--name", "N", *ADD, "--replaces", text),
+            ("edit", "user_sound.md", "--old", "one", "--new", text),
+            ("edit", "user_sound.md", "--rename", text),
         ]
         for words in some(number, lines):
             code, out = run(tmp_path, *words, *(["--json"] if number % 2 else []))
@@ -170,10 +170,10 @@ def test_a_person_may_insist(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.put("free.md", KEY, free=True, allow=Allow(secrets=True))
 
     assert KEY in sheaf.read(kept.path).text
-    code, out = run(tmp_path, "add", "M", KEY, *ADD)
+    code, out = run(tmp_path, "remember", KEY, "--name", "M", *ADD)
     assert code == 1
     assert "--allow-secret" in out
-    assert run(tmp_path, "add", "M", KEY, *ADD, "--allow-secret")[0] == 0
+    assert run(tmp_path, "remember", KEY, "--name", "M", *ADD, "--allow-secret")[0] == 0
     assert KEY in sheaf.read("user_m.md").body
 
 
@@ -255,7 +255,7 @@ def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp
 
 def test_an_edit_that_is_refused_keeps_the_person_s_text_without_the_secret(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    run(tmp_path, "add", "Sound", "one", *ADD)
+    run(tmp_path, "remember", "one", "--name", "Sound", *ADD)
     editor = tmp_path / "editor.sh"
     editor.write_text(
         f'#!/bin/sh\necho "a long thought" >> "$1"\necho "AKIAZFAKE""{KEY[9:]}" >> "$1"\ncp "$1" "$1~"\n'

@@ -31,7 +31,7 @@ import pytest
 from command_line import run_command
 from databases import SIDE_FILES, content
 from memsheaf import transfer
-from memsheaf.cli.command import COMMANDS, load
+from memsheaf.cli.commands import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import CATALOG
@@ -223,26 +223,26 @@ def lines(name: str) -> dict[str, list[str]]:
     """A line of each command that takes the name of a memory."""
     return {
         "show": ["show", "--", name],
-        "add": ["add", "Fact", "Text.", "--description", "d", "--type", "user", "--file", name],
-        "update": ["update", "--old", "a", "--new", "b", "--", name],
+        "remember": ["remember", f"--replaces={name}", "--", "Text."],
+        "remember a fact": ["remember", "--reason", "r", f"--replaces={name}", "--", "Text."],
+        "replace a piece": ["edit", "--old", "a", "--new", "b", "--", name],
         "edit": ["edit", "--", name],
         "forget": ["forget", "--", name],
         "diff": ["diff", "--", name],
-        "blame": ["blame", "--", name],
+        "blame": ["diff", "--blame", "--", name],
         "log": ["log", "--", name],
         "restore": ["restore", "--", name, "0123456789ab"],
         "erase": ["erase", "--yes", "--", name],
-        "cite": ["cite", "README.md:1", f"--memory={name}"],
-        "verify": ["verify", "--", name],
-        "expect": ["expect", "a question", "--", name],
-        "fact": ["fact", "supersede", "--reason", "r", "--", name, "Text."],
-        "promote": ["promote", "ffffff", f"--supersede={name}"],
+        "cite": ["audit", "--cite", "README.md:1", "--", name],
+        "audit": ["audit", "--", name],
+        "consolidate": ["consolidate", "--expect", "a question", "--", name],
+        "promote": ["promote", "ffffff", f"--replaces={name}"],
     }
 
 
 class CommandLine:
     def __init__(self, place: Place) -> None:
-        self.turn = 0
+        self.place, self.turn = place, 0
         self.environment = {
             "MEMSHEAF_HOME": place.settings.home,
             "MEMSHEAF_CACHE": place.settings.cache,
@@ -258,7 +258,7 @@ class CommandLine:
             yield command, self.ask(*words)
 
     def in_scope(self, scope: str) -> Iterator[tuple[str, Answer]]:
-        plain = {name: [name] for name in ("list", "catalog", "prompt", "undo", "doctor")}
+        plain = {name: [name] for name in ("list", "show", "undo", "doctor")}
         moving = {"search": ["search", "x"], "export": ["export", "out.zip"], "import": ["import", "outside"]}
         for command, words in {**lines("kept.md"), **plain, **moving}.items():
             yield command, self.ask(words[0], "--scope", scope, *words[1:])
@@ -266,8 +266,11 @@ class CommandLine:
                 yield command, self.ask(words[0], "--agent", scope.removeprefix("agent/"), *words[1:])
 
     def write(self, path: str, text: str, *, replace: bool = False) -> Answer:
-        about = ["--description", "d", "--type", "user", "--file", path]
-        return self.ask("add", *["--replace"] * replace, *about, "--", path, text)
+        """No command takes the path of a new memory: another program has made it."""
+        if not replace or path not in self.rows():
+            return Library(self.place).write(path, text, replace=replace)
+        about = ["--name", path, "--description", "d", "--type", "user"]
+        return self.ask("remember", *about, f"--replaces={path}", "--", text)
 
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Answer:
         return self.ask("import", "--json", *["--replace"] * replace, *["--dry-run"] * dry_run, source)
@@ -702,18 +705,6 @@ def test_every_case_goes_through_every_door_that_can_express_it() -> None:
 
 
 def test_every_command_that_takes_the_name_of_a_memory_is_asked() -> None:
-    others = {
-        ("extract", "source"),
-        ("inbox", "source"),
-        ("compact", "source"),
-        ("compact", "--notes"),
-    }  # a file of this machine, not of a memory
-    taking = {
-        name
-        for name in COMMANDS
-        for command in (load(name), *load(name).actions.values())
-        for argument in command.arguments
-        if argument.value in ("FILE", "MEMORY") and (name, argument.name) not in others
-    }
+    taking = {name for name in COMMANDS for argument in load(name).arguments if argument.value == "MEMORY"}
 
-    assert set(lines("")) == taking
+    assert {line[0] for line in lines("").values()} == taking

@@ -74,8 +74,8 @@ def test_a_memory_is_saved_found_shown_forgotten_and_brought_back(machine: Machi
     machine.run("undo")
     assert path in machine.run("list")
     assert path in machine.run("log")
-    machine.run("index")
-    machine.run("verify")
+    machine.run("doctor")
+    machine.run("audit")
     machine.run("export", str(machine.home / "all.zip"))
 
 
@@ -133,7 +133,7 @@ def test_a_git_hub_is_joined_and_given_up_when_it_is_silent(machine: Machine) ->
     remote = machine.home / "memory.git"
     subprocess.run(["git", "init", "-q", "--bare", str(remote)], check=True)
     machine.run("remember", "I prefer pnpm over npm")
-    machine.run("hub", "add", "user", str(remote))
+    machine.run("hub", "add", str(remote), "-s", "user")
     machine.run("hub", "sync")
     assert (
         "pnpm"
@@ -143,7 +143,7 @@ def test_a_git_hub_is_joined_and_given_up_when_it_is_silent(machine: Machine) ->
     )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"git://127.0.0.1:{silent.getsockname()[1]}/memory.git"
-        assert "does not answer" in machine.run("hub", "add", "project", address, code=1)
+        assert "does not answer" in machine.run("hub", "add", address, "-s", "project", code=1)
 
 
 IMPORT_ALL = """

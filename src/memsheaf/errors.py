@@ -91,7 +91,7 @@ class NotFound(MemsheafError):
 class Exists(MemsheafError):
     """Something exists already, and replacing it was not requested."""
 
-    hint = "`memsheaf update` and `memsheaf edit` change it."
+    hint = "`memsheaf edit` changes it."
 
     def __init__(self, where: Ref | str, why: str = "", *, hint: str = "") -> None:
         super().__init__(f"{{}} exists already: {why}" if why else "{} exists already", about=where, hint=hint)
@@ -130,7 +130,9 @@ class ScopeRefused(Refused):
 class TextRefused(Refused):
     """A text that is not a sound memory. Nothing was stored."""
 
-    hint = "A memory is a header with name, description and type, then a text; `memsheaf help add` has an example."
+    hint = (
+        "A memory is a header with name, description and type, then a text; `memsheaf help remember` has an example."
+    )
 
 
 class SecretFound(TextRefused):
@@ -180,7 +182,7 @@ def fact_edit_error(fact: Ref | str) -> ReadOnly:
     return ReadOnly(
         "{} is a fact: it is corrected by another that supersedes it, not edited",
         about=fact,
-        hint="`memsheaf fact add ... --supersedes FILE` says what is true now, and retires the old one.",
+        hint="`memsheaf remember FACT --reason TEXT --replaces FILE` says what is true now, and retires the old one.",
     )
 
 
@@ -235,7 +237,7 @@ class HubUnreachable(StoreFailed):
     """The hub of a scope does not answer. What is here can be read; whether something was saved, the message says."""
 
     hint = (
-        "Reading goes on. `memsheaf hub status` shows the hub; `memsheaf hub set SCOPE --offline queue` keeps "
+        "Reading goes on. `memsheaf hub status` shows the hub; `memsheaf hub add -s SCOPE --offline queue` keeps "
         "changes here until it answers."
     )
 
@@ -243,7 +245,7 @@ class HubUnreachable(StoreFailed):
 class HubRestored(StoreFailed):
     """The hub lacks what this machine pulled from it: it was restored from an older backup."""
 
-    hint = "`memsheaf hub rejoin SCOPE` brings both together: the same text once, different texts both."
+    hint = "`memsheaf hub sync --again -s SCOPE` brings both together: the same text once, different texts both."
 
 
 class ModelFailed(MemsheafError):
@@ -255,7 +257,7 @@ class ModelFailed(MemsheafError):
 class CapReached(ModelFailed):
     """To ask the model would cost more than what was allowed. It was not asked."""
 
-    hint = "`memsheaf cost` shows what was spent; the caps are in the settings, under [spend]."
+    hint = "`memsheaf doctor --cost 7` shows what was spent; the caps are in the settings, under [spend]."
 
 
 class BadSettings(MemsheafError):

@@ -202,7 +202,7 @@ def refuse_incomplete_fact(file: WrittenFile, context: GateContext) -> TextRefus
         return None
     return TextRefused(
         f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}",
-        hint="`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
+        hint="`memsheaf remember --reason` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
     )
 
 
@@ -216,7 +216,7 @@ def refuse_second_fact(file: WrittenFile, context: GateContext) -> MemsheafError
         return None
     for other in context.facts():
         if other.path not in (memory.path, *(context.retired or ())) and words(other.name) == words(memory.name):
-            hint = f"`memsheaf fact supersede {other.path} FACT --reason TEXT` says what is true now."
+            hint = f"`memsheaf remember FACT --reason TEXT --replaces {other.path}` says what is true now."
             return Exists(other.ref, "it is a fact on the same subject", hint=hint)
     if context.is_person:
         return None

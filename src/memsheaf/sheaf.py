@@ -289,7 +289,7 @@ class WorkScopes:
         lines = []
         for layer, word in (("task", "active"), ("session", "open")):
             if not self._sheaf.given and not self.chosen[layer] and len(going := self.going(layer)) > 1:
-                choice = f"name one with --{layer} ({', '.join(going)})"
+                choice = f"name one with -s {layer}/NAME ({', '.join(going)})"
                 lines.append(f"{len(going)} {layer}s are {word}, and none was asked: {choice}")
         return lines
 

@@ -864,7 +864,9 @@ def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
     """
     store = scope.store
     if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
-        raise ScopeRefused(f"{scope.scope} has no hub", hint=f"`memsheaf hub add {scope.scope} URL` gives it one.")
+        error = ScopeRefused(f"{scope.scope} has no hub")
+        error.hint = f"`memsheaf hub add URL -s {scope.scope}` gives it one."
+        raise error
     return _synchronize(scope, store, again=again)
 
 

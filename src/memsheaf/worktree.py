@@ -402,14 +402,14 @@ def find_lost(store: FolderStore) -> LostFiles:
     return LostFiles(files, list_on_branches(store.checkout, store.root, files))
 
 
-def restore_lost(store: FolderStore, *, by: str, with_git: bool, dismiss: bool) -> list[str]:
+def restore_lost(store: FolderStore, *, by: str, dismiss: bool) -> list[str]:
     """Bring back what went with the whole folder, or `dismiss` it, and return the files that are back.
 
-    What git has on a branch, and not in the present commit, comes back only `with_git`.
+    What git has on a branch, and not in the present commit, stays away.
     """
     if not store.may_have_lost():
         return []
-    stay_away = () if with_git else find_lost(store).in_git
+    stay_away = find_lost(store).in_git
     restored: list[str] = []
     for root, inner in _open_inner(store):
         lost = inner.lost()

@@ -31,7 +31,7 @@ def chat(
 
 def kept(desk: Desk) -> list[str]:
     """What was said, as the next process finds it."""
-    _, shown, _ = run_program(["conversations", "show", "last", "--json"], desk.environment, desk.work)
+    _, shown, _ = run_program(["chat", "--list", "last", "--json"], desk.environment, desk.work)
     return [said["text"] for said in json.loads(shown)["messages"] if said["role"] == "user"]
 
 

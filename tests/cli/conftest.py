@@ -21,6 +21,12 @@ class Screen(io.StringIO):
         return True
 
 
+def listing(run: Callable[..., tuple[int, str, str]], *words: str, **more: Any) -> str:
+    """The files that `memsheaf list` shows, one a line."""
+    answer = json.loads(run("list", *words, "--json", **more)[1])
+    return "".join(f"{row['path']}\n" for row in answer["memories"])
+
+
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The whole environment of a command: everything under `tmp_path`, and a project folder to stand in."""
@@ -73,7 +79,7 @@ def tree(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
 def tabs(run: Callable[..., tuple[int, str, str]]) -> str:
     """The file of a memory that is there."""
     about = ("--description", "Indentation of code", "--type", "user", "--scope", "project")
-    run("add", "Prefers tabs", "Use tabs.", *about)
+    run("remember", "Use tabs.", "--name", "Prefers tabs", *about)
     return "user_prefers-tabs.md"
 
 
@@ -85,18 +91,29 @@ def project(run: Callable[..., tuple[int, str, str]], environment: dict[str, str
         json.dumps({"role": "user", "content": "Remember that we deploy on Fridays."})
     )
     for words in (
-        ("add", "Fact", "Text.", "--description", "d", "--type", "user", "--scope", "project"),
-        ("update", "user_fact.md", "--old", "Text.", "--new", "Newer text."),
-        ("add", "Gone", "Nobody needs this.", "--description", "d", "--type", "user", "--scope", "project"),
+        ("remember", "Text.", "--name", "Fact", "--description", "d", "--type", "user", "--scope", "project"),
+        ("edit", "user_fact.md", "--old", "Text.", "--new", "Newer text."),
+        (
+            "remember",
+            "Nobody needs this.",
+            "--name",
+            "Gone",
+            "--description",
+            "d",
+            "--type",
+            "user",
+            "--scope",
+            "project",
+        ),
         ("forget", "user_gone.md"),
         ("notes", "set", "--objective", "Move the importer"),
         ("task", "start", "Feature X", "--goal", "Users can log in"),
         ("task", "event", '{"event_type": "discovery", "payload": {"found": "two caches"}}'),
         ("session", "start", "Move the login"),
         ("session", "note", "The tests run in 40 s"),
-        ("diary", "The migration is through."),
-        ("inbox", "add", str(tmp_path / "turns.jsonl")),
-        ("expect", "which fact?", "user_fact.md"),
+        ("notes", "diary", "The migration is through."),
+        ("learn", str(tmp_path / "turns.jsonl"), "--later"),
+        ("consolidate", "user_fact.md", "--expect", "which fact?"),
     ):
         code, _, err = run(*words)
         assert code == 0, (words, err)
@@ -109,17 +126,20 @@ def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str
     """All that a person sees of a project, whichever folder it is in."""
     questions = {
         "list": ("list",), "log": ("log",), "task": ("task", "status"), "events": ("task", "event"),
-        "session": ("session", "show"), "notes": ("notes",), "diary": ("diary", "show"), "inbox": ("inbox",),
-        "expect": ("expect",), "task log": ("log", "--scope", "task/feature-x")
+        "session": ("session", "show"), "notes": ("notes",), "inbox": ("learn", "--waiting"),
+        "diary": ("notes", "diary", "--since", "2026-01-01"),
+        "expect": ("consolidate", "--if-due"), "task log": ("log", "--scope", "task/feature-x")
     }  # fmt: skip
 
     def standing(**more: str) -> dict[str, Any]:
         answers = {what: json.loads(run(*words, "--json", more=more)[1]) for what, words in questions.items()}
+        assert not any("error" in answer for answer in answers.values())
+        answers["expect"] = {"expected": answers["expect"]["expected"]}  # the gates tell the time
         answers["list"]["memories"].sort(
             key=lambda row: (row["scope"], row["path"])
         )  # a copy is newer than its model
         return {
-            what: {key: value for key, value in answer.items() if key not in ("root", "notices")}
+            what: {key: value for key, value in answer.items() if key not in ("root", "notices", "brief")}
             for what, answer in answers.items()
         }
 

@@ -1,4 +1,4 @@
-"""`memsheaf scopes`, `init`, `doctor`, `index`, `export` and `import`."""
+"""`memsheaf scopes`, `init`, `doctor`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from cli.conftest import listing
+
 Run = Callable[..., tuple[int, str, str]]
 Standing = Callable[..., dict[str, Any]]
 Tree = Callable[[], dict[str, bytes]]
-FACT = ("add", "Fact", "Text.", "--description", "d", "--type", "project")
+FACT = ("remember", "Text.", "--name", "Fact", "--description", "d", "--type", "project")
 
 
 @pytest.fixture
@@ -232,7 +234,16 @@ def test_everything_goes_out_and_comes_back_into_a_fresh_home(
         run("remember", f"The {folder} is deployed on Fridays")
     run("remember", "I prefer pnpm")
     run(
-        "add", "--agent", "writer", "Style", "Short sentences.", "--description", "How to write", "--type", "feedback"
+        "remember",
+        "-s",
+        "agent/writer",
+        "Short sentences.",
+        "--name",
+        "Style",
+        "--description",
+        "How to write",
+        "--type",
+        "feedback",
     )
     run("task", "start", "Feature X", "--goal", "Users can log in")
     run("init", "--yes")  # the blog keeps its memory in the repository
@@ -252,9 +263,9 @@ def test_everything_goes_out_and_comes_back_into_a_fresh_home(
     assert (code, "of their past came along" in out) == (0, True)
     for folder in ("shop", "blog"):
         monkeypatch.chdir(tmp_path / folder)
-        listed = run("list", "--paths", more=other)[1].split()
+        listed = listing(run, more=other).split()
         assert {f"project_{folder}-deployed-fridays.md", "user:user_pnpm.md"} <= set(listed)
-    assert "feature-x" in run("task", "list", more=other)[1]
+    assert "feature-x" in run("task", "status", "--all", more=other)[1]
     assert run("show", "feedback_style.md", "--agent", "writer", more=other)[0] == 0
     assert "remember I prefer pnpm" in run("log", "--scope", "user", more=other)[1]
     again = json.loads(run("import", str(tmp_path / "backup.zip"), "--json")[1])
@@ -285,7 +296,7 @@ def test_a_project_travels_with_every_layer_and_its_history(
     past = [(one["why"], one["by"]) for one in after["log"]["commits"]]
     assert past[1:] == [(one["why"], one["by"]) for one in before["log"]["commits"]]
     assert run("undo", more=other)[0] == 0
-    assert run("list", "--paths", "--scope", "project", more=other)[1] == "", "an import is undone first"
+    assert listing(run, "--scope", "project", more=other) == "", "an import is undone first"
     again = json.loads(run("import", target, "--history", "--json", more=other)[1])
     assert (again["commits"], again["refused"]) == (0, [])
 
@@ -296,8 +307,8 @@ def paths(said: dict[str, Any]) -> list[str]:
 
 def test_a_past_with_a_secret_comes_without_it(run: Run, tmp_path: Path, environment: dict[str, str]) -> None:
     key = "The key is AKIAQ3EGSJ5LKRWTXBFY."
-    run("add", "Key", key, "--description", "d", "--type", "reference", "--allow-secret")
-    run("update", "reference_key.md", "--old", "AKIAQ3EGSJ5LKRWTXBFY", "--new", "in the vault")
+    run("remember", key, "--name", "Key", "--description", "d", "--type", "reference", "--allow-secret")
+    run("edit", "reference_key.md", "--old", "AKIAQ3EGSJ5LKRWTXBFY", "--new", "in the vault")
     run("export", "--scope", "project", str(tmp_path / "out.zip"), "--history")
 
     run("import", str(tmp_path / "out.zip"), "--history", "--agent", "writer")

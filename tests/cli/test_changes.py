@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import listing
 from memsheaf.cli.call import local_minute
 
 Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
 Editor = Callable[[str], dict[str, str]]
-TABS = ("add", "Prefers tabs", "--description", "Indentation of code", "--type", "user")
+TABS = ("remember", "--name", "Prefers tabs", "--description", "Indentation of code", "--type", "user")
 
 
 def shown(run: Run, file: str, *words: str) -> dict[str, object]:
@@ -35,15 +36,15 @@ def test_a_fact_that_is_added_is_shown_with_all_that_was_said(run: Run, tree: Tr
     assert run(*TABS, stdin="")[0] == 2
     assert tree() == before
 
-    about = ("--pin", "--cite", "a.py:1", "--cite", "b.py:2", "--expires", "2027-01-01")
-    said = "Saved user:user_prefers-tabs.md. Undo with `memsheaf undo`.\n"
-    assert run(*TABS, "Use tabs.", *about) == (0, said, "")
+    code, out, err = run(*TABS, "Use tabs.", "--cite", "a.py:1", "--cite", "b.py:2")
+    assert (code, err) == (0, "")
+    assert out.startswith("Saved user:user_prefers-tabs.md\n")
     memory = shown(run, "user:user_prefers-tabs.md")
     assert [memory[key] for key in ("name", "type", "body")] == ["Prefers tabs", "user", "Use tabs.\n"]
     assert memory["citations"] == ["a.py:1", "b.py:2"]
-    assert (memory["pinned"], memory["expires"], memory["source"]) == (True, "2027-01-01", "user")
+    assert (memory["pinned"], memory["source"]) == (False, "user")
     for words in (("-",), ()):
-        assert run(*TABS, *words, "--replace", stdin=f"Use tabs.\n\n{words}.\n")[0] == 0
+        assert run(*TABS, *words, "--replaces", "Prefers tabs", stdin=f"Use tabs.\n\n{words}.\n")[0] == 0
         assert shown(run, "user:user_prefers-tabs.md")["body"] == f"Use tabs.\n\n{words}.\n"
 
 
@@ -55,37 +56,19 @@ def test_a_second_memory_of_that_name_is_refused_until_replace_is_said(run: Run,
     assert "exists already" in err
     assert tree() == before
 
-    code, out, _ = run(*TABS, "Use spaces.", "--replace")
+    code, out, _ = run(*TABS, "Use spaces.", "--replaces", tabs)
     assert code == 0
-    assert out.splitlines() == [
-        f"Replaced {tabs}, which said:",
-        "  - Use tabs.",
-        "Undo with `memsheaf undo`.",
-    ]
+    assert out.splitlines()[:3] == [f"Updated {tabs}", "  - Use tabs.", "  + Use spaces."]
     assert shown(run, tabs)["body"] == "Use spaces.\n"
-    assert json.loads(run("--json", *TABS, "Use nothing.", "--replace")[1])["replaced"] == "Use spaces.\n"
-
-
-def test_nothing_is_replaced_that_changed_since_it_was_read(run: Run, tabs: str) -> None:
-    read = shown(run, tabs)["version"]
-    assert run("update", tabs, "--old", "Use tabs.", "--new", "Use tabs, says Kim.")[0] == 0
-
-    code, _, err = run(*TABS, "Use spaces.", "--replace", "--expect", read)
-    assert (code, "is not at the version" in err) == (1, True)
-    assert shown(run, tabs)["body"] == "Use tabs, says Kim.\n"
-    assert run(*TABS, "Use spaces.", "--replace", "--expect", shown(run, tabs)["version"])[0] == 0
-
-    assert run("forget", tabs, "--yes")[0] == 0
-    assert run(*TABS, "Use spaces.", "--replace", "--expect", read)[0] == 1, "it is not there any more"
-    assert run(*TABS, "Use spaces.", "--expect", read)[0] == 1
+    (memory,) = json.loads(run("--json", *TABS, "Use nothing.", "--replaces", tabs)[1])["memories"]
+    assert memory["replaced"] == "Use spaces.\n"
 
 
 def test_a_forgotten_memory_is_gone_and_the_answer_tells_how_to_get_it_back(run: Run, tabs: str) -> None:
-    code, out, _ = run("forget", tabs, "--why", "moved to spaces")
+    code, out, _ = run("forget", tabs)
 
     assert code == 0
     assert run("show", tabs)[0] == 1
-    assert "moved to spaces" in run("log")[1]
     assert run(*out.partition("`")[2].partition("`")[0].split()[1:])[0] == 0
     assert run("show", tabs)[0] == 0
 
@@ -182,7 +165,7 @@ def body(run: Run, file: str) -> str:
 @pytest.fixture
 def spaces(run: Run, tabs: str) -> str:
     """A memory with two versions."""
-    run("update", tabs, "--old", "tabs.", "--new", "spaces.")
+    run("edit", tabs, "--old", "tabs.", "--new", "spaces.")
     return tabs
 
 
@@ -194,7 +177,7 @@ def test_diff_and_blame_tell_what_changed_with_which_commit(run: Run, spaces: st
     assert run("diff", spaces, new, new) == (0, "", "no difference\n")
 
     newest, first = (commit["id"] for commit in json.loads(run("log", "--json")[1])["commits"])
-    lines = run("blame", spaces)[1].splitlines()
+    lines = run("diff", spaces, "--blame")[1].splitlines()
     assert lines[0].startswith(first)
     assert lines[-1].startswith(newest)
     assert lines[-1].endswith("Use spaces.")
@@ -218,14 +201,16 @@ def test_undo_takes_back_the_last_commit_then_the_one_before(run: Run, spaces: s
 
 
 def test_undo_takes_back_the_latest_change_of_project_and_user_and_says_where(run: Run, spaces: str) -> None:
-    run("add", "Tea", "Green tea.", "--description", "Drink", "--type", "user", "--scope", "user")
+    run("remember", "Green tea.", "--name", "Tea", "--description", "Drink", "--type", "user", "--scope", "user")
     run("session", "start", "Move the login")
 
     done = json.loads(run("undo", "--json")[1])
     assert (done["scope"], done["changes"][0]["path"]) == ("user", "user:user_tea.md")
     code, out, _ = run("undo", done["id"])
     assert code == 0
-    assert out.startswith("Undone in user:\n  + user:user_tea.md\n    + Green tea.\nRedo with `memsheaf redo`.\n")
+    assert out.startswith(
+        "Undone in user:\n  + user:user_tea.md\n    + Green tea.\nRedo with `memsheaf undo --redo`.\n"
+    )
     assert run("undo", "--scope", "project")[1].startswith("Undone in project:\n")
     assert body(run, spaces) == "Use tabs.\n"
     assert run("undo", done["undoes"])[0] == 0, "by its id, in whichever scope it is"
@@ -261,7 +246,7 @@ def test_erasing_names_the_traces_that_are_left_and_fails(run: Run, spaces: str,
 
 
 def test_the_log_is_in_local_time_and_has_ids_only_when_they_are_asked_for(run: Run) -> None:
-    run("add", "Prefers tabs", "I prefer tabs.", "--description", "Indentation", "--type", "user")
+    run("remember", "I prefer tabs.", "--name", "Prefers tabs", "--description", "Indentation", "--type", "user")
     run("edit", "Prefers tabs", "--move", "project")
     run("undo")
     commits = json.loads(run("log", "--json")[1])["commits"]
@@ -279,38 +264,48 @@ def test_the_log_is_in_local_time_and_has_ids_only_when_they_are_asked_for(run: 
 def test_undo_shows_the_text_that_it_takes_back_and_the_command_that_redoes_it(run: Run, spaces: str) -> None:
     assert run("undo")[:2] == (
         0,
-        f"Undone in project:\n  ~ {spaces}\n    - Use spaces.\n    + Use tabs.\nRedo with `memsheaf redo`.\n",
+        f"Undone in project:\n  ~ {spaces}\n    - Use spaces.\n    + Use tabs.\nRedo with `memsheaf undo --redo`.\n",
     )
-    assert run("redo")[:2] == (
+    assert run("undo", "--redo")[:2] == (
         0,
         f"Done again in project:\n  ~ {spaces}\n    - Use tabs.\n    + Use spaces.\nUndo with `memsheaf undo`.\n",
     )
-    run("add", "--agent", "writer", "Style", "Short sentences.", "--description", "d", "--type", "feedback")
+    run(
+        "remember",
+        "-s",
+        "agent/writer",
+        "Short sentences.",
+        "--name",
+        "Style",
+        "--description",
+        "d",
+        "--type",
+        "feedback",
+    )
     out = run("undo", "--agent", "writer")[1]
     assert "    - Short sentences.\n" in out
-    assert out.endswith(" --scope agent/writer`.\n")
+    assert out.endswith(" -s agent/writer`.\n")
     assert run(*out.rpartition("`memsheaf ")[2].partition("`")[0].split())[0] == 0
     assert run("show", "feedback_style.md", "--agent", "writer")[0] == 0
 
 
 def test_an_undo_of_what_was_forgotten_in_two_scopes_is_redone_in_both(run: Run, tabs: str) -> None:
     run("remember", "I prefer pnpm")
-    before = run("list", "--paths")[1]
+    before = listing(run)
     run("forget", "--all", "--yes")
 
     redo = run("undo")[1].rpartition("`memsheaf ")[2].partition("`")[0].split()
-    assert sorted(run("list", "--paths")[1].split()) == sorted(before.split())
+    assert sorted(listing(run).split()) == sorted(before.split())
     assert run(*redo)[0] == 0
-    assert run("list", "--paths")[1] == ""
+    assert listing(run) == ""
 
 
 def test_edit_renames_pins_and_moves_and_one_undo_takes_a_move_back(run: Run) -> None:
-    run("add", "Tabs", "We use tabs here.", "--description", "indentation", "--type", "project")
-    assert "Updated project_tabs.md" in run("edit", "project_tabs.md", "--rename", "Indent", "--pin")[1]
+    run("remember", "We use tabs here.", "--name", "Tabs", "--description", "indentation", "--type", "project")
+    assert "Updated project_tabs.md" in run("edit", "project_tabs.md", "--rename", "Indent", "--pin", "on")[1]
     assert json.loads(run("show", "indent", "--json")[1])["pinned"]
     assert "remember Tabs" in run("log", "project_tabs.md")[1]
-    assert run("edit", "indent", "--pin", "--unpin")[0] == 2
-    assert run("edit", "indent", "--unpin", "--move", "user")[1].startswith("Moved user:project_tabs.md")
+    assert run("edit", "indent", "--pin", "off", "--move", "user")[1].startswith("Moved user:project_tabs.md")
     assert not json.loads(run("show", "indent", "--json")[1])["pinned"]
     assert run("undo")[0] == 0
-    assert run("list", "--paths")[1].split() == ["project_tabs.md"]
+    assert listing(run).split() == ["project_tabs.md"]

@@ -51,9 +51,6 @@ def test_nobody_is_asked_where_nobody_is_there(run: Run) -> None:
     assert not Path("test.py").exists()
     assert "nobody is here to allow this" in out + err
 
-    _, out, err = run("chat", "-p", "Create a Python file called test.py", "--allow", "write", "--plan")
-    assert not Path("test.py").exists()
-    assert "plan mode" in out + err
     run("chat", "-p", "Create a Python file called test.py", "--allow", "write")
     assert Path("test.py").exists()
 
@@ -62,13 +59,13 @@ def test_a_conversation_is_gone_on_with(run: Run) -> None:
     assert run("chat", "-p", "Hello there")[0] == 0
     assert run("chat", "--resume", "-p", "Hello again")[0] == 0
 
-    code, out, _ = run("conversations", "--json")
+    code, out, _ = run("chat", "--list", "--json")
     assert code == 0
     (kept,) = json.loads(out)["conversations"]
     assert kept["turns"] == 2
     assert run("chat", "-p", "And again", "--resume", kept["id"][:13])[0] == 0
     assert run("chat", "--resume", "-p", "Remember that I prefer tabs over spaces.")[0] == 0
-    assert "Remember that I prefer tabs" in run("conversations", "show", "last")[1]
+    assert "Remember that I prefer tabs" in run("chat", "--list", "last")[1]
 
 
 def test_a_command_that_fails_or_does_not_exist_ends_with_1(run: Run) -> None:
@@ -141,11 +138,11 @@ def user(text: str) -> Said:
 def test_one_is_removed_when_a_person_says_so(run: Run, keep: Keep) -> None:
     first, second = keep(user("Tabs?")), keep(user("Spaces?"), at=60)
 
-    assert run("conversations", "remove", first)[0] == 2
-    code, out, err = run("conversations", "remove", first, stdin="no\n", screen=True)
+    assert run("chat", "--remove", first)[0] == 2
+    code, out, err = run("chat", "--remove", first, stdin="no\n", screen=True)
     assert (code, out) == (1, "")
     assert f"Remove {first} (1 turn: Tabs?) for good?" in err
-    assert run("conversations", "remove", first, stdin="y\n", screen=True)[:2] == (0, "Removed 1 conversation\n")
-    assert json.loads(run("conversations", "remove", second, "--yes", "--json")[1]) == {"removed": 1}
-    assert run("conversations", "remove", second, "--yes")[0] == 1
-    assert "no conversation" in run("conversations")[1]
+    assert run("chat", "--remove", first, stdin="y\n", screen=True)[:2] == (0, f"Removed {first}\n")
+    assert json.loads(run("chat", "--remove", second, "--yes", "--json")[1]) == {"removed": 1}
+    assert run("chat", "--remove", second, "--yes")[0] == 1
+    assert "no conversation" in run("chat", "--list")[1]

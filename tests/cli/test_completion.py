@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from memsheaf.cli.command import COMMANDS
+from memsheaf.cli.commands import COMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -36,21 +37,36 @@ def shell(environment: dict[str, str]) -> Callable[..., list[str]]:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("update --o", "--old"),
-        ("task st", "start status"),
-        ("add x --type fe", "feedback"),
+        ("edit --o", "--old"),
+        ("task st", "status start"),
+        ("task start --g", "--goal"),
+        ("remember --type fe", "feedback"),
+        ("rememb", "remember"),
         ("completion ba", "bash"),
         ("nothing x", ""),
     ],
 )
-def test_commands_actions_options_and_values_are_completed(
-    shell: Callable[..., list[str]], line: str, offered: str
-) -> None:
+def test_commands_options_and_values_are_completed(shell: Callable[..., list[str]], line: str, offered: str) -> None:
     assert shell(*line.split(" ")) == offered.split()
 
 
 def test_a_script_is_printed_for_each_shell_and_knows_every_command(run: Run) -> None:
-    for shell, first in (("bash", "_memsheaf() {"), ("zsh", "autoload"), ("fish", "complete -c memsheaf")):
+    first_lines = {
+        "bash": "_memsheaf() {",
+        "zsh": "autoload",
+        "fish": "complete -c memsheaf",
+        "powershell": "Register-ArgumentCompleter",
+    }
+    for shell, first in first_lines.items():
         script = run("completion", shell)[1]
         assert script.startswith(first)
-        assert set(COMMANDS) <= set(script.replace("'", " ").replace('"', " ").split())
+        words = set(re.findall(r"[a-z-]+", script))
+        assert {word for name in COMMANDS for word in name.split(" ")} <= words
+
+
+def test_the_manual_page_has_every_command_and_no_line_that_roff_would_take_for_its_own(run: Run) -> None:
+    page = run("completion", "man")[1]
+    for name in COMMANDS:
+        assert f".SS {name}\n" in page
+    requests = {line.split(" ")[0] for line in page.splitlines() if line.startswith((".", "'"))}
+    assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".nf", ".fi"}

@@ -1,4 +1,4 @@
-"""`memsheaf consolidate`, `dream`, `expect` and `compact`."""
+"""`memsheaf consolidate` and `compact`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FRIDAY = "We never deploy on Fridays after 15:00, because the on-call engineer i
 
 
 def add(run: Run, name: str, text: str, *options: str) -> None:
-    words = ["add", name, text, "--description", "When we deploy", "--type", "project", *options, "--anyway"]
-    code, _, err = run(*words)
+    about = ("--name", name, "--description", "When we deploy", "--type", "project", "--anyway")
+    code, _, err = run("remember", text, *about, *options)
     assert code == 0, err
 
 
@@ -49,7 +49,7 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
 
     value = json.loads(run("consolidate", "--json")[1])
     (group,) = value.pop("groups")
-    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": []}
+    assert value == {"applied": False, "done": False, "commit": "", "retired": 1, "dropped": [], "notes": []}
     assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
     assert group == {
         "action": "merge",
@@ -70,18 +70,16 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
 
 
 def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None:
-    assert run("expect")[1] == "No questions are stored.\n"
-
-    code, out, err = run("expect", "when do we deploy?", "project_fridays.md")
+    code, out, err = run("consolidate", "project_fridays.md", "--expect", "when do we deploy?")
     assert (code, err) == (0, "")
     assert out == "project_fridays.md  when do we deploy?\n"
 
-    code, out, err = run("expect", "unicorn", "project_fridays.md")
+    code, out, err = run("consolidate", "project_fridays.md", "--expect", "unicorn")
     assert code == 0
     assert "it counts once it does" in err
-    assert len(json.loads(run("expect", "--json")[1])["expected"]) == 2
+    assert len(json.loads(run("consolidate", "--if-due", "--json")[1])["expected"]) == 2
 
-    assert run("expect", "--drop", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
+    assert run("consolidate", "--expect", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
 
 
 KEY = "AKIAZFAKE" + "FAKEFAKE234"

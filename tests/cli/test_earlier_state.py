@@ -53,8 +53,8 @@ def test_inbox_review_queue_and_spend_of_an_earlier_version_are_found(
     folder = leave_state(environment, scope)
     for _ in range(2):
         assert proposals(run, scope) == WAITING
-        assert "Remember that I live in Bergen." in run("inbox", "--scope", scope)[1]
-        (spent,) = json.loads(run("cost", "--json")[1])["spent"]
+        assert "Remember that I live in Bergen." in run("learn", "--waiting", "--scope", scope)[1]
+        (spent,) = json.loads(run("doctor", "--cost", "30", "--json")[1])["spent"]
         assert (spent["requests"], spent["input"], spent["output"]) == (1, 812, 97)
     assert len([*folder.glob("proposal-*.json")]) == 2
 
@@ -65,9 +65,9 @@ def test_each_thing_waits_once_and_the_files_of_the_earlier_version_stay(
     folder = leave_state(environment, "project")
     assert run("review", "--approve", WAITING[0])[0] == 0
     assert proposals(run, "project") == WAITING[1:]
-    assert run("extract", "--model", "none")[0] == 0
-    assert "nothing is waiting" in run("inbox")[1]
-    assert run("extract", "--model", "none")[0] == 0
+    assert run("learn", "--model", "none")[0] == 0
+    assert "nothing is waiting" in run("learn", "--waiting")[1]
+    assert run("learn", "--model", "none")[0] == 0
     listed = run("list", "--scope", "project")[1] + run("list", "--scope", "user")[1]
     assert listed.count("kestrel") >= 1
     assert listed.count("Bergen") <= 2  # name and description of one memory
@@ -83,15 +83,15 @@ def test_the_state_of_another_home_is_left_alone(
     leave_state(environment, "user")
     before = {path: path.read_bytes() for path in platform_state.rglob("*") if path.is_file()}
     elsewhere = {"MEMSHEAF_HOME": str(tmp_path / "throw-away")}
-    assert run("inbox", "add", "-", "--scope", "user", stdin="User: I live in Bergen.\n", more=elsewhere)[0] == 0
+    assert run("learn", "-", "--later", "--scope", "user", stdin="User: I live in Bergen.\n", more=elsewhere)[0] == 0
     assert json.loads(run("review", "--json", "--scope", "user", more=elsewhere)[1])["proposals"] == []
-    assert json.loads(run("cost", "--json", more=elsewhere)[1])["spent"] == []
+    assert json.loads(run("doctor", "--cost", "30", "--json", more=elsewhere)[1])["spent"] == []
     assert (tmp_path / "throw-away" / "state").is_dir()
     assert {path: path.read_bytes() for path in platform_state.rglob("*") if path.is_file()} == before
 
 
 def test_a_home_that_has_its_own_state_keeps_to_it(run: Run, environment: dict[str, str]) -> None:
-    assert run("inbox", "add", "-", "--scope", "user", stdin="User: I live in Oslo.\n")[0] == 0
+    assert run("learn", "-", "--later", "--scope", "user", stdin="User: I live in Oslo.\n")[0] == 0
     leave_state(environment, "user")
-    assert "Oslo" in run("inbox", "--scope", "user")[1]
+    assert "Oslo" in run("learn", "--waiting", "--scope", "user")[1]
     assert Path(config.load(environment).state) == Path(environment["MEMSHEAF_HOME"], "state")

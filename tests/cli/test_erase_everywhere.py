@@ -78,7 +78,7 @@ def test_no_file_has_a_trace_of_an_erased_memory_after_all_that_writes_has_writt
         run("init", "--yes")
     scope = ("--scope", "project") if place == "repository" else ("--scope", "user")
     run("remember", OTHER)
-    run("add", FACT, f"{FACT}.", "--description", FACT, "--type", "reference", *scope)
+    run("remember", f"{FACT}.", "--name", FACT, "--description", FACT, "--type", "reference", *scope)
     [shown] = [line.split()[0] for line in run("list")[1].splitlines() if "zanzibar" in line.lower()]
     name = shown.rpartition(":")[2]
     telling = (*TEXTS, name)
@@ -97,8 +97,8 @@ def test_no_file_has_a_trace_of_an_erased_memory_after_all_that_writes_has_writt
     machine.wait_for_workers()
     run("recall", f"Where is the Zanzibar façade key under the flowerpot? {FACT}")
     run("search", "Zanzibar flowerpot")
-    run("prompt")
-    run("brief")
+    run("show", "--prompt")
+    run("notes")
     run("chat", "--print", f"Where is the key? {FACT}")
     run("log", "--story")
     run("undo")
@@ -117,7 +117,7 @@ def test_no_file_has_a_trace_of_an_erased_memory_after_all_that_writes_has_writt
 
 
 def test_the_proof_names_a_file_of_ours_that_still_has_the_text_in_escaped_form(run: Run, tmp_path: Path) -> None:
-    run("add", "Key", f"{FACT}.", "--description", FACT, "--type", "reference", "--scope", "user")
+    run("remember", f"{FACT}.", "--name", "Key", "--description", FACT, "--type", "reference", "--scope", "user")
     [name] = [path.name for path in (tmp_path / "home/user").glob("reference_*.md")]
     stray = tmp_path / "home/state/hooks/stray.bin"
     stray.parent.mkdir(parents=True)

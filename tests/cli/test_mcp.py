@@ -40,7 +40,7 @@ def test_the_scope_and_the_places_are_told_on(run: Run, environment: dict[str, s
     del environment["MEMSHEAF_HOME"]
 
     assert told(run)["args"] == ["mcp"]
-    assert told(run, "--agent", "helper", "--read-only")["args"] == ["mcp", "--agent", "helper", "--read-only"]
+    assert told(run, "--agent", "helper", "--read-only")["args"] == ["mcp", "--scope", "agent/helper", "--read-only"]
     assert told(run, "--home", "h")["args"] == ["mcp", "--home", os.path.abspath("h")]
     environment["MEMSHEAF_HOME"] = str(tmp_path / "home")  # which the client need not hand on
     assert told(run)["args"] == ["mcp", "--home", str(tmp_path / "home")]

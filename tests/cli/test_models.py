@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -34,22 +35,19 @@ def claude(tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.Monk
 def test_without_a_model_it_says_so_and_shows_the_ways(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     environment["PATH"] = str(tmp_path)
 
-    code, out, _ = run("models")
+    code, out, _ = run("doctor")
 
     assert code == 0
-    assert out.startswith("no model is chosen")
-    assert "the command claude is not on the PATH" in out
-    ways = {way["name"]: way for way in json.loads(run("models", "--json")[1])["ways"]}
-    assert {"anthropic", "openai", "google", "ollama", "claude", "codex"} <= set(ways)
-    assert ways["anthropic"]["problem"]
+    assert re.search(r"^model +none, rules learn; can be used: none$", out, re.MULTILINE)
+    assert json.loads(run("doctor", "--json")[1])["models"] == []
 
 
 def test_the_model_in_the_settings_is_looked_at(run: Run, environment: dict[str, str], claude: Path) -> None:
     environment["MEMSHEAF_MODEL"] = "claude:haiku"
-    assert run("models")[:2][1].startswith("claude:haiku can be used")
+    assert re.search(r"^model +claude:haiku; can be used: claude$", run("doctor")[1], re.MULTILINE)
     claude.unlink()
 
-    code, out, _ = run("models")
+    code, out, _ = run("doctor")
 
     assert code == 1
     assert "the command claude is not on the PATH" in out
@@ -59,17 +57,17 @@ def test_the_model_in_the_settings_is_looked_at(run: Run, environment: dict[str,
 def extract(run: Run) -> tuple[int, str, str]:
     """Have a model read a conversation."""
     turn = {"role": "user", "content": "We moved the importer to the new API on Monday."}
-    return run("extract", "-", "--model", "claude", stdin=json.dumps(turn))
+    return run("learn", "-", "--model", "claude", stdin=json.dumps(turn))
 
 
 def test_a_request_is_counted(run: Run, claude: Path) -> None:
     assert extract(run)[0] == 0
 
-    spent = json.loads(run("cost", "--json")[1])
+    spent = json.loads(run("doctor", "--cost", "30", "--json")[1])
     assert [day["requests"] for day in spent["by_day"]] == [0] * 29 + [1]
     assert [(row["purpose"], row["model"], row["requests"]) for row in spent["spent"]] == [("extract", "claude", 1)]
-    assert spent["left"]["requests"] == 299
-    assert spent["left"]["tokens"] < 1_000_000 - 306
+    assert spent["left"]["learning"]["requests"] == 299
+    assert spent["left"]["learning"]["tokens"] < 1_000_000 - 306
 
 
 def test_no_model_is_asked_beyond_the_caps_of_the_settings(run: Run, claude: Path, tmp_path: Path) -> None:
@@ -80,4 +78,4 @@ def test_no_model_is_asked_beyond_the_caps_of_the_settings(run: Run, claude: Pat
 
     assert code == 1
     assert "the cap of 0 requests a day is reached" in out
-    assert "left today: 0 requests of 0" in run("cost")[1]
+    assert "learning: 0 requests," in run("doctor", "--cost", "30")[1]

@@ -12,7 +12,7 @@ import pytest
 Run = Callable[..., tuple[int, str, str]]
 MAKE = "all:\n\ttrue\ntest:\n\tpytest -q\n"
 CITED = f"Makefile:3-4@{sha256(b'test:' + chr(10).encode() + chr(9).encode() + b'pytest -q').hexdigest()[:8]}"
-ABOUT = ["--cite", "Makefile:3-4", "--reason", "asked often", "--category", "project"]
+ABOUT = ["--cite", "Makefile:3-4", "--reason", "asked often", "--type", "project"]
 PATH = "facts/project_test-command.md"
 
 
@@ -44,12 +44,14 @@ def value(run: Run, *words: str, code: int = 0) -> dict[str, Any]:
 def test_notes_are_set_shown_and_stand_in_the_prompt(run: Run) -> None:
     code, out, err = run("notes")
     assert (code, out, "notes set --objective" in err) == (0, "", True)
-    assert run("notes", "prune")[:2] == (0, "There is nothing to move.\n")
+    assert run("notes", "set", "--prune")[:2] == (0, "There is nothing to move.\n")
     code, out, _ = run("notes", "set", "--objective", "Ship it", "--phase", "2 of 6")
 
     assert (code, out) == (0, "# Notes\n\n## Active objective\nShip it\n\n## Phase\n2 of 6\n")
-    assert run("notes") == run("notes", "show") == (0, out, "")
-    shown = run("prompt")[1]
+    brief = run("notes")[1]
+    assert brief == run("notes", "show")[1]
+    assert brief.startswith("# Where the work stands\n\n## Active objective\nShip it\n\n## Phase\n2 of 6\n")
+    shown = run("show", "--prompt")[1]
     assert "# Where the work stands\n\n" in shown
     assert "\n\n# Notes\n\n## Active objective\nShip it\n" in shown
     found = value(run, "notes")
@@ -63,25 +65,42 @@ def test_notes_are_set_shown_and_stand_in_the_prompt(run: Run) -> None:
 def test_a_fact_is_stored_with_the_hash_of_its_place_and_can_be_verified(
     run: Run, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("fact", "add", "Test command", "Tests run with make test.", *ABOUT) == (0, f"Saved {PATH}\n", "")
+    code, out, err = run("remember", "Tests run with make test.", "--name", "Test command", *ABOUT)
+    assert (code, out.splitlines()[0], err) == (0, f"Saved {PATH}", "")
 
-    assert run("fact")[1] == f"{PATH}  Test command  Tests run with make test.\n"
-    (listed,) = value(run, "fact", "list")["facts"]
-    assert (listed["path"], listed["subject"], listed["citations"]) == (PATH, "Test command", [CITED])
-    assert (listed["reason"], listed["category"], listed["supersedes"]) == ("asked often", "project", [])
-    assert run("verify", PATH)[:2] == (0, f"verified  {PATH}  Makefile:3-4 is as it was cited.\n")
+    shown = value(run, "show", PATH)
+    assert (shown["name"], shown["citations"]) == ("Test command", [CITED])
+    assert (shown["reason"], shown["type"], shown["supersedes"]) == ("asked often", "project", [])
+    assert run("audit", PATH)[:2] == (0, f"verified  {PATH}  Makefile:3-4 is as it was cited.\n")
     (work / "Makefile").write_text("# new\n" + MAKE)
-    (memory,) = value(run, "verify", PATH, code=1)["memories"]
+    (memory,) = value(run, "audit", PATH, code=1)["memories"]
     assert [(one["state"], one["place"]) for one in memory["citations"]] == [("drifted", "Makefile:4-5")]
     (work / "src").mkdir()
     monkeypatch.chdir(work / "src")
-    assert run("fact", "add", "Make", "Make has a test target.", *ABOUT[2:], "--cite", "../Makefile:4")[0] == 0
+    about = (*ABOUT[2:], "--cite", "../Makefile:4")
+    assert run("remember", "Make has a test target.", "--name", "Make", *about)[0] == 0
+
+
+def test_a_fact_that_has_become_wrong_is_retired_by_its_successor(run: Run, work: Path) -> None:
+    run("remember", "Tests run with make test.", "--name", "Test command", *ABOUT)
+    words = ("Tests run with make check.", "--reason", "the target was renamed", "--replaces", PATH)
+
+    code, out, err = run("remember", *words)
+
+    assert (code, err) == (0, "")
+    assert f"It supersedes {PATH}.\n" in out
+    assert run("show", PATH)[0] == 1
+    (row,) = value(run, "list")["memories"]
+    assert (row["name"], row["type"]) == ("Test command", "project")
+    assert value(run, "show", row["path"])["citations"] == [CITED]
+    assert run("undo")[0] == 0
+    assert run("show", PATH)[0] == 0
 
 
 def test_a_person_is_told_how_to_insist(run: Run, work: Path) -> None:
     said = "All tests run with make test from the root of the repository only."
-    run("add", "Tests", said, "--description", "d", "--type", "project")
-    line = ["fact", "add", "Test command", said, *ABOUT]
+    run("remember", said, "--name", "Tests", "--description", "d", "--type", "project")
+    line = ["remember", said, "--name", "Test command", *ABOUT]
 
     code, _, err = run(*line)
     assert code == 1

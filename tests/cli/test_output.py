@@ -25,7 +25,7 @@ class Stubborn(io.StringIO):
 
 @pytest.fixture
 def hostile(run: Run, environment: dict[str, str]) -> str:
-    run("add", "First", "x", "--description", "d", "--type", "project")
+    run("remember", "x", "--name", "First", "--description", "d", "--type", "project")
     (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
     (root / "evil.md").write_text(f"---\nname: E{HOSTILE}\ndescription: D{HOSTILE}\ntype: user\n---\n{HOSTILE}\n")
     (root / f"{HOSTILE[:10]}.md").write_text("x")
@@ -34,20 +34,20 @@ def hostile(run: Run, environment: dict[str, str]) -> str:
 
 def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str, environment: dict[str, str]) -> None:
     (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
-    run("session", "start", "Work", "--id", "one")
+    run("session", "start", "Work", "-s", "session/one")
     for path in (root / "NOTES.md", root / "sessions" / "one" / "session.md", root / "logs/2026/11/2026-11-15.md"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"## Log\n- 10:00 note: {HOSTILE}\n")
     turn = {"role": "user", "content": f"Remember {HOSTILE}", "conversation": HOSTILE + "y" * 500}
-    run("inbox", "add", "-", stdin=json.dumps(turn))
+    run("learn", "-", "--later", stdin=json.dumps(turn))
     lines = (
-        f"list; show {hostile}; show --raw {hostile}; search E; catalog; prompt; log; log {hostile}; diff {hostile}; "
-        f"blame {hostile}; doctor; list --paths; audit; notes; notes prune; session show; diary show 2026-11-15; "
-        "inbox; verify; consolidate; brief"
+        f"list; show {hostile}; search E; show; show --prompt; log; log {hostile}; diff {hostile}; "
+        f"diff {hostile} --blame; doctor; audit; notes; notes set --prune; session show; "
+        "notes diary --since 2026-11-15; learn --waiting; consolidate"
     )
     for words in lines.split("; "):
         for screen in (True, False):
-            if not screen and words == "brief":
+            if not screen and words in ("show --prompt", "notes"):
                 continue  # the bytes are for an agent
             _, out, err = run(*words.split(" "), screen=screen, more={"NO_COLOR": "1"})
             assert not set("\x1b\x07\u202e\u200b\x9b") & set(out + err), words
@@ -55,7 +55,7 @@ def test_no_text_of_a_memory_drives_the_terminal(run: Run, hostile: str, environ
 
 
 def test_json_is_ascii_whatever_a_memory_says(run: Run, hostile: str) -> None:
-    for line in ("list", f"show {hostile}", "log", f"diff {hostile}", f"blame {hostile}", "catalog", "doctor"):
+    for line in ("list", f"show {hostile}", "log", f"diff {hostile}", f"diff {hostile} --blame", "show", "doctor"):
         _, out, _ = run(*line.split(), "--json")
         assert out.isascii()
         assert "\x1b" not in out
@@ -84,12 +84,12 @@ def test_with_json_an_error_is_a_document_too(run: Run) -> None:
 
 
 def test_a_wrong_line_gives_2_and_shows_the_right_one(run: Run) -> None:
-    code, out, err = run("update", "x.md", "--old", "a")
+    code, out, err = run("edit", "x.md", "--old", "a")
     assert (code, out) == (2, "")
     assert "--new" in err
-    assert "usage: memsheaf update MEMORY --old TEXT --new TEXT" in err
+    assert "usage: memsheaf edit" in err
 
-    code, out, _ = run("update", "--json")
+    code, out, _ = run("edit", "--json")
     assert code == 2
     assert json.loads(out)["error"]["kind"] == "Usage"
 
@@ -106,7 +106,7 @@ def test_ctrl_c_ends_with_130_and_changes_nothing(
     environment: dict[str, str], tree: Callable[[], dict[str, bytes]]
 ) -> None:
     before = tree()
-    words = ["add", "x", "-", "--description", "x", "--type", "user"]
+    words = ["remember", "-", "--name", "x", "--description", "x", "--type", "user"]
     err = io.StringIO()
 
     assert main(words, environment=environment, stdin=Stubborn(), stdout=io.StringIO(), stderr=err) == 130
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_with_130_and_changes_nothing(
 
 
 def test_a_reader_that_has_enough_ends_it_without_a_word(run: Run, environment: dict[str, str]) -> None:
-    run("add", "Long", "x\n" * 60_000, "--description", "d", "--type", "project")
+    run("remember", "x\n" * 60_000, "--name", "Long", "--description", "d", "--type", "project")
     show = subprocess.Popen(
         [sys.executable, "-m", "memsheaf", "show", "project_long.md"],
         env=environment,
@@ -150,7 +150,7 @@ def test_a_full_disk_behind_the_output_is_an_error_with_words(
 
 
 def test_output_is_utf_8_in_every_locale(run: Run, environment: dict[str, str]) -> None:
-    run("add", "日本", "x", "--description", "日本語", "--type", "project")
+    run("remember", "x", "--name", "日本", "--description", "日本語", "--type", "project")
     odd = environment | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
 
     done = subprocess.run([sys.executable, "-m", "memsheaf", "list"], env=odd, capture_output=True, check=True)

@@ -20,13 +20,13 @@ def started(run: Run) -> None:
     Path("my dir").mkdir()
     Path("my dir/ä file.py").write_text("x = 1\n")
     Path(".git").mkdir()
-    assert run("session", "start", "Work", "--id", "s1")[0] == 0
+    assert run("session", "start", "Work", "-s", "session/s1")[0] == 0
     assert run("task", "start", "Feature X")[0] == 0
 
 
 def note(run: Run, text: str, section: str = "key") -> str:
     """Note something in the session; gives the id that it is promoted by."""
-    code, _, err = run("session", "note", text, "--section", section, "--session", "s1")
+    code, _, err = run("session", "note", text, "--section", section, "-s", "session/s1")
     assert code == 0, err
     return next(str(one["id"]) for one in listed(run) if str(one["text"]) in text)
 
@@ -45,7 +45,7 @@ def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(
     item = note(run, "They go out on Fridays. Always. Since long")
     before = tree()
 
-    code, out, err = run("promote", item[:4], "--subject", "Releases of ours", screen=True, stdin="y\n")
+    code, out, err = run("promote", item[:4], "--name", "Releases of ours", screen=True, stdin="y\n")
 
     assert code == 1
     assert "  ask   five fields" in out
@@ -53,7 +53,7 @@ def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(
     assert tree() == before
 
     monkeypatch.chdir("my dir")  # a place is taken from where one stands
-    words = ["--subject", "Releases", "--cite", "ä file.py:1", "--reason", "asked", "--fact", "They go on Fridays."]
+    words = ["--name", "Releases", "--cite", "ä file.py:1", "--reason", "asked"]
     code, out, err = run("promote", item, *words, "--json")
 
     assert (code, err) == (0, "")
@@ -62,8 +62,8 @@ def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(
     shown = run("show", "facts/project_releases.md")[1]
     assert "reason: asked\n" in shown
     assert "  - my dir/ä file.py:1@" in shown
-    assert "\nThey go on Fridays." in shown
-    assert "(promoted: facts/project_releases.md)" in run("session", "show", "--session", "s1")[1]
+    assert "\nThey go out on Fridays." in shown
+    assert "(promoted: facts/project_releases.md)" in run("session", "show", "-s", "session/s1")[1]
     assert listed(run) == []
     assert run("undo", answer["commit"])[0] == 0
     assert run("show", answer["promoted"])[0] == 1
@@ -77,7 +77,7 @@ def test_it_goes_to_a_task_as_a_note_or_to_the_user_as_an_ordinary_memory(run: R
     code, out, _ = run("promote", releases, "--to", "task/feature-x")
     assert code == 0
     assert "Promoted to task/feature-x: TASK.md\n" in out
-    (one,) = listed(run, "--task", "feature-x")
+    (one,) = listed(run, "-s", "task/feature-x")
     assert one["text"] == "Releases go out on Fridays"
 
 

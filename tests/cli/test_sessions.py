@@ -28,7 +28,7 @@ def asked(run: Run) -> Callable[..., Any]:
 @pytest.fixture
 def one(asked: Callable[..., Any]) -> str:
     """A session that is open."""
-    return str(asked("session", "start", "Move the login", "--id", "one")["id"])
+    return str(asked("session", "start", "Move the login", "-s", "session/one")["id"])
 
 
 def test_a_session_from_its_start_to_its_end(run: Run) -> None:
@@ -51,11 +51,11 @@ def test_a_session_from_its_start_to_its_end(run: Run) -> None:
     assert (code, err) == (0, "")
     assert out == (
         f"Ended session {began[1]}: its notes are in the archive\n"
-        f"  Undo with `memsheaf undo --scope session/{began[1]}`.\n"
-        f"  1 item could be promoted: `memsheaf promote --session {began[1]}` offers it\n"
+        f"  Undo with `memsheaf undo -s session/{began[1]}`.\n"
+        f"  1 item could be promoted: `memsheaf promote -s session/{began[1]}` shows the checklist\n"
     )
-    assert run("session", "list")[1] == "No session is open; `memsheaf session start` begins one.\n"
-    assert ", ended)" in run("session", "show", "--session", began[1])[1]
+    assert run("session", "show")[1] == "No session is open; `memsheaf session start` begins one.\n"
+    assert ", ended)" in run("session", "show", "-s", f"session/{began[1]}")[1]
 
 
 def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, one: str, tree: Tree) -> None:
@@ -65,7 +65,7 @@ def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, on
 
     code, out, err = run("session", "end", screen=True, stdin="\n")
     assert (code, out) == (1, "")
-    assert "2 items could be promoted: `memsheaf promote --session one` offers them\n" in err
+    assert "2 items could be promoted: `memsheaf promote -s session/one` shows the checklist\n" in err
     assert "Nothing was changed." in err
     assert tree() == before
     assert run("session", "end", screen=True, stdin="y\n")[0] == 0
@@ -73,17 +73,17 @@ def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, on
     code, _, err = run("session", "end", "--yes", screen=True)
     assert code == 0
     assert "[y/N]" not in err
-    run("session", "start", "--id", "two")
+    run("session", "start", "-s", "session/two")
     code, out, err = run("session", "end", screen=True)
     assert (code, err) == (0, ""), "nothing could be promoted"
-    assert out.endswith("  nothing is waiting to be promoted; `memsheaf brief` says where the work stands\n")
+    assert out.endswith("  nothing is waiting to be promoted; `memsheaf notes` says where the work stands\n")
 
 
 def test_a_second_end_says_how_undo_opens_it_again(run: Run, one: str) -> None:
     assert run("session", "end")[1].startswith("Ended session one: nothing had been noted\n")
 
     for words in (["end"], ["note", "x"], ["show"]):
-        code, out, err = run("session", *words, "--session", "one")
+        code, out, err = run("session", *words, "-s", "session/one")
         assert (code, out) == (1, "")
         assert err.startswith("memsheaf: there is no open session 'one'\n")
         assert "`memsheaf undo --scope session/one` opens one that has ended" in err

@@ -29,7 +29,7 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
     assert run("task", "verify", "login", "One can log in")[1] == "login: VERIFIED in iteration 1\n"
     assert run("task", "phase", "--report", "-", stdin="# Schema\nis there\n")[1] == (
         "Wrote the report: phases/phase-1.md\nfeature-x is in phase 2\n"
-        "1 note could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
+        "1 note could be promoted: `memsheaf promote -s task/feature-x` shows the checklist\n"
     )
     assert run("task", "revise", "--reason", "rate limits", "Ask in batches.")[1] == (
         "Revised feature-x: iteration 2 begins\n"
@@ -40,20 +40,20 @@ def test_a_task_from_its_start_to_its_end(run: Run, begun: str) -> None:
     code, out, err = run("task", "phase", "--report", "goes through")
     assert code == 0
     assert "REGRESSED: login" in out
-    code, out, err = run("task", "done")
+    code, out, err = run("task", "end")
     assert (code, out) == (1, "")
     assert "login" in err
     assert "memsheaf task status" in err
     assert run("task", "verify", "login")[1] == "login: VERIFIED in iteration 2\n"
-    assert run("task", "deliver", "design", "-", stdin="# Design\n")[1] == (
+    assert run("task", "note", "-", "--file", "design", stdin="# Design\n")[1] == (
         "Delivered deliverables/design.md of feature-x\n"
     )
-    assert run("task", "done", "--summary", "Users can log in.")[1] == (
-        "Done: Feature X\n1 note could be promoted: `memsheaf promote --task feature-x` shows the checklist\n"
+    assert run("task", "end", "--summary", "Users can log in.")[1] == (
+        "Done: Feature X\n1 note could be promoted: `memsheaf promote -s task/feature-x` shows the checklist\n"
     )
-    assert run("task", "list")[1] == "feature-x  done  phase 3  Feature X\n"
-    assert "there is no active task" in run("task", "status")[2]
-    assert run("task", "status", "--task", begun)[1].startswith(
+    assert run("task", "status", "--all")[1] == "feature-x  done  phase 3  Feature X\n"
+    assert "there is no active task" in run("task", "note", "x")[2]
+    assert run("task", "status", "-s", f"task/{begun}")[1].startswith(
         "Task feature-x: Feature X\ndone, phase 3, iteration 2\n"
     )
 

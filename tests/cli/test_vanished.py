@@ -69,7 +69,7 @@ def test_a_folder_that_is_gone_is_reported_everywhere_and_comes_back_byte_for_by
     before = files(app / ".memory")
     WAYS[way]()
 
-    told = [run("list")[2], run("brief")[1], run("doctor")[1], hook(environment, app), run("undo")[2]]
+    told = [run("list")[2], run("notes")[1], run("doctor")[1], hook(environment, app), run("undo")[2]]
 
     assert [COMMAND in said for said in told] == [True] * 5, told
     assert "All is well" not in told[2]
@@ -163,9 +163,6 @@ def test_a_branch_without_memories_is_told_and_nothing_is_restored(
     git("checkout", "-q", "main")
     assert "branches of git" not in run("list")[2]
     assert {name: data for name, data in files(app / ".memory").items() if name in before} == before
-    git("checkout", "-q", "HEAD~1")
-    run("restore", "--branches")
-    assert len(list(Path(".memory").glob("project_*.md"))) == 2
 
 
 def test_a_committed_memory_that_was_removed_from_the_working_tree_comes_back(run: Run, app: Path) -> None:
@@ -207,7 +204,7 @@ def test_a_project_that_was_moved_is_reported_and_comes_along_when_somebody_says
     Path("main.py").write_text("changed\n")
     command = f"`memsheaf restore --from {tmp_path / 'work'}` brings it here"
 
-    told = [run("list")[2], run("brief")[1], run("doctor")[1], hook(environment, Path.cwd())]
+    told = [run("list")[2], run("notes")[1], run("doctor")[1], hook(environment, Path.cwd())]
     assert [command in said for said in told] == [True] * 4, told
     run("remember", "The cache is redis on port 6380")
     assert command in run("list")[2]
@@ -436,13 +433,16 @@ def repository(run: Run, environment: dict[str, str]) -> Path:
     return Path.cwd()
 
 
-INNER = {"task": ("task", "start", "Log in with a passkey"), "diary": ("diary", "We met the people of the harbour")}
+INNER = {
+    "task": ("task", "start", "Log in with a passkey"),
+    "diary": ("notes", "diary", "We met the people of the harbour"),
+}
 FIRST = {
     "nothing": ("list",),
     "init": ("init", "--yes"),
     "memory": ("remember", "The cache is redis on port 6380"),
     "task": ("task", "start", "Ship the importer"),
-    "diary": ("diary", "The harbour is closed"),
+    "diary": ("notes", "diary", "The harbour is closed"),
 }
 
 
@@ -478,7 +478,7 @@ def test_a_project_with_nothing_but_a_task_or_a_diary_is_missed_whatever_is_done
 def test_no_command_reports_what_went_with_its_folder_as_absent(run: Run, app: Path) -> None:
     git("clean", "-fdxq")
     recall = ("recall", "How is the staging database called?")
-    shown = (("list",), ("search", "kestrel"), recall, ("show", "kestrel"), ("scopes",), ("catalog",))
+    shown = (("list",), ("search", "kestrel"), recall, ("show", "kestrel"), ("scopes",), ("show",))
     for words in (*shown, ("export", "copy.zip")):
         _, said, noted = run(*words)
 

@@ -32,7 +32,7 @@ def test_the_first_write_takes_over_what_was_spent_and_later_lines_follow(earlie
     before = earlier.files()
     ledger = Ledger.of(str(earlier.state))
     for count in (2, 3):
-        ledger.reserve(Caps(), Spent(purpose="extract", model="m", seconds=5.0))
+        ledger.reserve(Caps(), Spent(purpose="learn", model="m", seconds=5.0))
         assert sum(ledger.spent(day).requests for day in {DAY, ledger.today()}) == count
     assert earlier.files() == before
 
@@ -47,7 +47,7 @@ def test_what_waits_and_what_was_decided_is_shown_before_anything_is_written(loo
     proposals = json.loads(looked_at.run("review", "--json"))["proposals"]
 
     assert [proposal["name"] for proposal in proposals] == ["The build number 2 is green"]
-    assert "Remember that I live in Oslo." in looked_at.run("inbox")
+    assert "Remember that I live in Oslo." in looked_at.run("learn", "--waiting")
     with looked_at.sheaf() as sheaf:
         queue = sheaf.learning.queue
         assert [(decision.outcome, decision.reason) for decision in queue.decisions()] == [

@@ -81,7 +81,7 @@ def assert_that_words_do(home: Path, path: Path, reason: str) -> None:
         assert "Saved" in run("remember", "The staging database is wiped every Sunday")
         assert "tea" in run("search", "tea")
         assert "staging database" in run("recall", "when is the staging database wiped every week?")
-        run("extract", "-", data="User: Remember that my badge number is 4711.\nAssistant: Noted.\n")
+        run("learn", "-", data="User: Remember that my badge number is 4711.\nAssistant: Noted.\n")
         assert "4711" in run("search", "badge number")
         assert f"found by words, because the encoder failed: {reason}" in run("why", "what do I drink? tea?")
         assert "warning: encoder: the built-in encoder " in run("doctor")

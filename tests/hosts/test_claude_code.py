@@ -34,7 +34,7 @@ def test_what_is_told_in_one_repository_is_known_in_another_and_uninstall_leaves
 @pytest.mark.long
 def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     place = tmp_path / "plugin"
-    claude.memsheaf("plugin", str(place))
+    claude.memsheaf("install", "--plugin", str(place))
     claude.run("claude", "plugin", "validate", "--strict", str(place))
     claude.run("claude", "plugin", "marketplace", "add", str(place))
     claude.run("claude", "plugin", "install", "memsheaf@memsheaf")
@@ -60,7 +60,7 @@ def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversatio
     with open_client("claude-code", tmp_path / "desktop") as desktop:
         for machine in (claude, desktop):
             machine.memsheaf("install", "claude-code", "--yes")
-            machine.memsheaf("hub", "add", "user", str(hub))
+            machine.memsheaf("hub", "add", str(hub), "-s", "user")
 
         claude.say("I prefer pnpm over npm.", tmp_path / "one")
         file = wait_for(lambda: learned_preference(claude))
@@ -76,11 +76,11 @@ def test_a_linked_client_reads_the_catalog_from_our_folder(claude: RealClient, t
     claude.run("git", "init", "-q", str(repository))
     memsheaf = [sys.executable, "-m", "memsheaf"]
     claude.run(*memsheaf, "remember", "We deploy on Thursdays", cwd=repository)
-    claude.run(*memsheaf, "link", "claude-code", "--yes", cwd=repository)
+    claude.run(*memsheaf, "install", "claude-code", "--link", "--yes", cwd=repository)
 
     root = json.loads((repository / ".claude" / "settings.local.json").read_text())["autoMemoryDirectory"]
     linked = "".join(claude.say("hello", repository))
-    claude.run(*memsheaf, "unlink", "claude-code", "--yes", cwd=repository)
+    claude.run(*memsheaf, "uninstall", "claude-code", "--yes", cwd=repository)
 
     assert "[We deploy on Thursdays](project_deploy-thursdays.md)" in linked
     assert root in linked

@@ -191,7 +191,7 @@ def test_a_sub_agent_reads_but_neither_keeps_nor_shares_state(hooks: HookRunner)
 
 def test_the_line_can_be_off(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
-    assert hooks.run("config", "set", "hooks.line", "false").returncode == 0
+    assert hooks.run("config", "hooks.line", "false").returncode == 0
     assert "systemMessage" not in hooks.hook("UserPromptSubmit", prompt="when do we deploy the shop?")
 
 
@@ -280,7 +280,7 @@ def test_a_turn_whose_text_comes_with_the_event_goes_to_the_inbox_without_secret
     said = f"I prefer tabs over spaces. My key is {key}."
     hooks.hook("BeforeAgent", host="gemini", prompt=said)
     hooks.hook("AfterAgent", host="gemini", prompt=said, prompt_response="Noted.")
-    assert json.loads(hooks.run("inbox", "--json").stdout)
+    assert json.loads(hooks.run("learn", "--waiting", "--json").stdout)
     assert not [file for file in hooks.home.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
     hooks.work()
     assert any("tabs" in name for name in hooks.listed())
@@ -302,7 +302,7 @@ def test_context_that_gemini_put_before_a_message_is_not_taken_for_the_users_wor
     shown = hooks.context("BeforeAgent", host="gemini", prompt=prompt)
     hooks.hook("AfterAgent", host="gemini", prompt=prompt, prompt_response="Noted.")
     assert "I prefer pnpm over npm" in shown
-    assert "outlives" not in hooks.run("inbox", "--json").stdout.decode()
+    assert "outlives" not in hooks.run("learn", "--waiting", "--json").stdout.decode()
     hooks.work()
     assert any("tabs" in name for name in hooks.listed())
 
@@ -439,10 +439,10 @@ def test_memory_can_be_off_for_a_shell_a_project_and_everywhere(hooks: HookRunne
     assert hooks.run("off").returncode == 0
     assert hooks.raw("SessionStart", asked) == ""
     assert hooks.raw("SessionStart", asked, cwd=hooks.other)
-    assert hooks.run("off", "--everywhere").returncode == 0
+    assert hooks.run("off", "-s", "user").returncode == 0
     assert hooks.raw("SessionStart", asked, cwd=hooks.other) == ""
     assert b"still off everywhere" in hooks.run("on").stdout
-    assert hooks.run("on", "--everywhere").returncode == 0
+    assert hooks.run("on", "-s", "user").returncode == 0
     assert hooks.raw("SessionStart", asked.replace(b"s1", b"s2"))
 
 

@@ -291,8 +291,8 @@ def test_a_folder_that_is_a_repository_or_a_link_into_one_is_unconfirmed(
 
 def test_no_file_that_stands_in_prompts_or_retires_others_is_made(run: Run, ask: Ask, tmp_path: Path) -> None:
     Path("app.py").write_text("PORT = 8080\n")
-    words = ("Port", "The shop listens on port 8080.", "--category", "project", "--cite", "app.py:1", "--reason", "r")
-    assert run("fact", "add", *words)[0] == 0
+    words = ("--name", "Port", "-t", "project", "--cite", "app.py:1", "--reason", "r")
+    assert run("remember", "The shop listens on port 8080.", *words)[0] == 0
     notes = tmp_path / "notes"
     (notes / "facts").mkdir(parents=True)
     for name in ("CONTEXT.md", "notes.md", "TASK.md", "AGENTS.md"):
@@ -307,7 +307,7 @@ def test_no_file_that_stands_in_prompts_or_retires_others_is_made(run: Run, ask:
     assert len(done["added"]) == 5
     assert not any(path.startswith("facts/") or path.isupper() for path in done["added"])
     assert before < {row["path"] for row in ask("list")["memories"]}
-    assert "Obey the text of notes.md" not in run("brief")[1]
+    assert "Obey the text of notes.md" not in run("notes")[1]
 
 
 def test_what_a_terminal_would_obey_is_not_printed(run: Run, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_nobody_is_asked_without_a_terminal(home: Path) -> None:
 def test_a_person_sees_a_diff_and_is_asked(home: Path) -> None:
     (home / "codex").write_text("#!/bin/sh\n")
     (home / "codex").chmod(0o755)
-    said = run(home, "install", typed="n\n", path=str(home))
+    said = run(home, "install", typed="n\n", code=1, path=str(home))
     assert "[mcp_servers.memsheaf]" in said
     assert "Install (3 files)? [y/N]" in said
     assert "Nothing was changed" in said

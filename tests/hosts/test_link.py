@@ -66,30 +66,30 @@ def test_unlink_brings_back_every_byte(run: Run, before: str | None) -> None:
         file.parent.mkdir()
         file.write_bytes(before.encode())
 
-    assert run("link", "claude-code", "--dry-run")[0] == 0
+    assert run("install", "claude-code", "--link", "--dry-run")[0] == 0
     assert (file.read_bytes() if before is not None else None) == (None if before is None else before.encode())
-    assert run("link", "claude-code", "--yes")[0] == 0
+    assert run("install", "claude-code", "--link", "--yes")[0] == 0
     settings = json.loads(file.read_text(encoding="utf-8-sig"))
     root = json.loads(run("scopes", "--json")[1])["scopes"][0]["root"]
     assert settings["autoMemoryDirectory"] == root
     assert os.path.isdir(root)
     linked = file.read_bytes()
-    assert "already" in run("link", "claude-code", "--yes")[1]
+    assert "already" in run("install", "claude-code", "--link", "--yes")[1]
     assert file.read_bytes() == linked
 
-    assert run("unlink", "claude-code", "--yes")[0] == 0
+    assert run("uninstall", "claude-code", "--yes")[0] == 0
     assert file.exists() == (before is not None)
     assert file.parent.exists() == (before is not None)
     assert before is None or file.read_bytes() == before.encode()
-    assert "not linked" in run("unlink", "claude-code", "--yes")[2]
+    assert "nothing was changed" in run("uninstall", "claude-code", "--yes")[2]
 
 
 def test_unlink_leaves_what_was_changed_since(run: Run) -> None:
     file = Path(".claude", "settings.local.json")
-    run("link", "claude-code", "--yes")
+    run("install", "claude-code", "--link", "--yes")
     file.write_text(json.dumps({"model": "haiku", **json.loads(file.read_text())}))
 
-    assert run("unlink", "claude-code", "--yes")[0] == 0
+    assert run("uninstall", "claude-code", "--yes")[0] == 0
     assert json.loads(file.read_text()) == {"model": "haiku"}
 
 
@@ -99,17 +99,17 @@ def test_what_is_not_ours_to_change_is_refused(run: Run, before: str) -> None:
     file.parent.mkdir()
     file.write_text(before)
 
-    code, out, _ = run("link", "claude-code", "--yes")
+    code, out, _ = run("install", "claude-code", "--link", "--yes")
 
     assert code == 1
     assert "settings.local.json was left alone" in out
     assert file.read_text() == before
-    assert run("unlink", "claude-code", "--yes")[0] in (0, 1)
+    assert run("uninstall", "claude-code", "--yes")[0] in (0, 1)
     assert file.read_text() == before
 
 
 def test_nobody_is_asked_so_nothing_is_done(run: Run, old_folder: Path) -> None:
-    assert run("link", "claude-code")[0] == 2
+    assert run("install", "claude-code", "--link")[0] == 2
     assert not Path(".claude").exists()
     assert json.loads(run("list", "--json")[1])["memories"] == []
 
@@ -117,20 +117,20 @@ def test_nobody_is_asked_so_nothing_is_done(run: Run, old_folder: Path) -> None:
 def test_its_memories_come_along_and_its_folder_stays(run: Run, old_folder: Path) -> None:
     before = snapshot(old_folder)
 
-    assert "3 to add" in run("link", "claude-code", "--dry-run")[1]
-    run("link", "claude-code", "--yes")
+    assert "3 to add" in run("install", "claude-code", "--link", "--dry-run")[1]
+    run("install", "claude-code", "--link", "--yes")
 
     rows = {row["path"] for row in json.loads(run("list", "--json")[1])["memories"]}
     assert {"user_role.md", "feedback_tests.md"} < rows  # where the client looks: in the project's folder
     assert len(rows) == 3
-    run("unlink", "claude-code", "--yes")
+    run("uninstall", "claude-code", "--yes")
     assert snapshot(old_folder) == before
     assert len(json.loads(run("list", "--json")[1])["memories"]) == 3
 
 
 def test_what_the_client_writes_is_a_memory_and_its_pointer_is_not(run: Run) -> None:
     run("remember", "We deploy on Thursdays")
-    run("link", "claude-code", "--yes")
+    run("install", "claude-code", "--link", "--yes")
     root = Path(json.loads(Path(".claude", "settings.local.json").read_text())["autoMemoryDirectory"])
 
     for name in ("user_role.md", "feedback_tests.md"):

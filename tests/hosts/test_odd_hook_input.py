@@ -86,7 +86,7 @@ def test_a_transcript_that_was_replaced_by_a_pipe_does_not_stop_the_worker(hooks
 
 
 def test_the_rest_of_a_turn_off_the_record_that_was_read_in_two_parts_leaves_nothing(hooks: HookRunner) -> None:
-    assert hooks.run("config", "set", "learning.policy", "log").returncode == 0  # the log keeps every turn
+    assert hooks.run("config", "learning.policy", "log").returncode == 0  # the log keeps every turn
     for said in ("I prefer tabs.", "Off the record: Quentin Zabriskie leaves."):
         path = hooks.transcript("s1", ("user", said), ("assistant", f"I heard: {said}"))
         hooks.hook("PreCompact", transcript_path=str(path))

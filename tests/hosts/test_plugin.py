@@ -40,17 +40,17 @@ def test_it_is_written_anew_over_itself_and_never_over_something_else(
 ) -> None:
     place = tmp_path / "plugin"
 
-    assert main(["plugin", str(place)]) == 0
+    assert main(["install", "--plugin", str(place)]) == 0
     (place / "hooks" / "hooks.json").write_text("{}", encoding="utf-8")
-    assert main(["plugin", str(place)]) == 0
+    assert main(["install", "--plugin", str(place)]) == 0
     assert "memory_hook" in (place / "hooks" / "hooks.json").read_text(encoding="utf-8")
-    assert main(["plugin", str(place), "--home", "/srv/memories"]) == 0
+    assert main(["install", "--plugin", str(place), "--home", "/srv/memories"]) == 0
     for name in (".mcp.json", "hooks/hooks.json"):
         assert "MEMSHEAF_HOME=/srv/memories" in (place / name).read_text(encoding="utf-8")
 
     manifest = place / ".claude-plugin" / "plugin.json"
     manifest.write_text('{"name": "another"}', encoding="utf-8")
-    assert main(["plugin", str(place)]) == 1
+    assert main(["install", "--plugin", str(place)]) == 1
     assert manifest.read_text(encoding="utf-8") == '{"name": "another"}'
     assert "exists already" in capsys.readouterr().err
 
@@ -68,7 +68,7 @@ def test_no_link_that_a_folder_holds_is_followed(
     (place / link).parent.mkdir(exist_ok=True)
     (place / link).symlink_to(mine if link == "hooks" else mine / ".bashrc")
 
-    assert main(["plugin", str(place)]) != 0
+    assert main(["install", "--plugin", str(place)]) != 0
     assert "link" in capsys.readouterr().err
     assert (place / link).is_symlink()
     assert [(mine / name).read_text() for name in ("hooks.json", ".bashrc")] == ["mine", "mine"]
@@ -82,10 +82,10 @@ def test_a_folder_that_a_repository_links_elsewhere_is_refused_and_a_link_of_one
     (repository / ".git").mkdir(parents=True)
     (repository / "plugins").symlink_to(mine)
     for place in (repository / "plugins", repository / "plugins" / "memsheaf"):
-        assert main(["plugin", str(place)]) != 0
+        assert main(["install", "--plugin", str(place)]) != 0
         assert "it is a link in a repository" in capsys.readouterr().err
         assert list(mine.iterdir()) == []
 
     (tmp_path / "plugins").symlink_to(mine)
-    assert main(["plugin", str(tmp_path / "plugins" / "memsheaf")]) == 0
+    assert main(["install", "--plugin", str(tmp_path / "plugins" / "memsheaf")]) == 0
     assert (mine / "memsheaf" / ".mcp.json").is_file()

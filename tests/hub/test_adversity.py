@@ -224,7 +224,7 @@ def test_settings_that_are_damaged_keep_nobody_from_reading(
     assert path in here.run("search", "black")[1]
     for words in (("remember", "They swim on Mondays."), ("forget", path), ("erase", path, "--yes")):
         code, told = here.run(*words)
-        assert (code, f"{file}' is damaged" in told, "memsheaf hub add user URL" in told) == (1, True, True), words
+        assert (code, f"{file}' is damaged" in told, "memsheaf hub add URL -s user" in told) == (1, True, True), words
     assert str(file) in here.run("hub", "status", scoped=False)[1]
     assert str(file) in here.run("doctor", scoped=False)[1]
     if damage is not None:
@@ -267,7 +267,7 @@ def test_an_edit_in_the_moment_of_a_conflict_does_not_replace_the_hubs_text(tmp_
     file, trace = one.root / path, tmp_path / "trace"
     for place, word in ((two, "green"), (one, "white")):
         (place.root / path).write_text(file.read_text().replace("black", word))
-    assert two.run("hub", "sync", "user", scoped=False)[0] == 0
+    assert two.run("hub", "sync", "-s", "user", scoped=False)[0] == 0
     held = [
         "strace",
         "-f",
@@ -279,7 +279,7 @@ def test_an_edit_in_the_moment_of_a_conflict_does_not_replace_the_hubs_text(tmp_
         "-e",
         "inject=renameat2:delay_enter=1000000:when=1",
     ]
-    command = [*held, sys.executable, "-m", "memsheaf", "hub", "sync", "user"]
+    command = [*held, sys.executable, "-m", "memsheaf", "hub", "sync", "-s", "user"]
     with subprocess.Popen(command, env=one.environment, cwd=one.work, stdout=PIPE, stderr=PIPE) as process:
         while not trace.exists() or "renameat2(" not in trace.read_text():
             assert process.poll() is None, process.communicate()
@@ -365,7 +365,7 @@ def test_to_wait_for_another_process_here_is_not_to_wait_for_the_hub(
 
 def test_a_join_that_is_interrupted_leaves_no_hub(tmp_path: Path) -> None:
     environment = os.environ | {"MEMSHEAF_HOME": str(tmp_path), "GIT_SSH_COMMAND": "sleep 60 #"}
-    command = [sys.executable, "-m", "memsheaf", "hub", "add", "user", "ssh://silent.invalid/memory.git"]
+    command = [sys.executable, "-m", "memsheaf", "hub", "add", "ssh://silent.invalid/memory.git", "-s", "user"]
     with subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE) as process:
         settings = tmp_path / "user" / HISTORY / "hub.json"
         while not settings.exists() and process.poll() is None:
@@ -462,7 +462,7 @@ def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
         "ana:secret@host:a.git", "host=db password=secret",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["hub add team/x", "team create x", "team migrate"])
+@pytest.mark.parametrize("command", ["hub add -s team/x", "team create x", "team admin"])
 def test_what_may_be_a_password_is_in_no_message(tmp_path: Path, url: str, command: str) -> None:
     code, out, err = run_command([*command.split(), url], {"MEMSHEAF_HOME": str(tmp_path)})
     assert code == 1

@@ -215,7 +215,7 @@ def test_a_hub_that_moved_is_used_at_its_new_address_and_no_other_is(
     for _ in range(2):  # an empty one, and one of somebody else
         with pytest.raises(ScopeRefused, match=f"has a hub already: {bare}") as caught:
             laptop.attach("user", str(other))
-        assert "hub remove user" in caught.value.hint
+        assert "hub remove -s user" in caught.value.hint
         somebody.attach("user", str(other))
     for machine in two:
         machine.attach("user", str(moved))

@@ -489,7 +489,7 @@ def test_without_git_it_is_told_what_to_do(bare: Path, tmp_path: Path, monkeypat
         open_git(bare).pull()
     assert "Install git" in caught.value.hint
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    code, said = machine.run("hub", "add", "user", str(bare), scoped=False)
+    code, said = machine.run("hub", "add", str(bare), "-s", "user", scoped=False)
     assert (code, "git is not installed" in said, "Install git" in said) == (1, True, True), said
     assert "Check the address" not in said
 
@@ -500,7 +500,7 @@ def test_without_ssh_it_is_told_what_to_do(bare: Path, tmp_path: Path, monkeypat
         (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    code, said = machine.run("hub", "add", "user", "git@host.invalid:me/memory.git", scoped=False)
+    code, said = machine.run("hub", "add", "git@host.invalid:me/memory.git", "-s", "user", scoped=False)
     assert (code, "ssh is not installed" in said, "Install OpenSSH" in said) == (1, True, True), said
 
 

@@ -33,8 +33,8 @@ CONTROL = re.compile(
 )
 SECTION = re.compile(r"- \[.*\]\(.*\)|## From other members|\(Data that other|\(\d+ (more|unconfirmed)")
 COMMANDS = [
-    "list", "log --limit 500 --full", "blame user_h1.md", "show user_h1.md", "show project_h1.md", "diff user_h1.md",
-    "review", "doctor", "search key", "catalog",
+    "list", "log -n 500 --full", "diff user_h1.md --blame", "show user_h1.md", "show project_h1.md", "show",
+    "diff user_h1.md", "review", "doctor", "search key",
 ]  # fmt: skip
 LOGGED = re.compile(r"[0-9a-f]{6,15}  \d{4}-.*|  [+~-] .*|")
 LINE = re.compile(r"^(## User|- \[Obey)", re.MULTILINE)  # that a payload would add
@@ -166,7 +166,7 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         assert not CONTROL.search(said), (line, CONTROL.search(said))
         if line.startswith("log"):
             assert [line for line in said.split("\n") if not LOGGED.fullmatch(line)] == []
-    for line in ["hub status", *(["team log --limit 500", "team members"] if hub == "postgres" else [])]:
+    for line in ["hub status", *(["team members"] if hub == "postgres" else [])]:
         code, said = ana.run(*line.split(), scoped=False)
         assert (code, CONTROL.search(said), LINE.search(said)) == (0, None, None), (line, said)
     if hub == "postgres":

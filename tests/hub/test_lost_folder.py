@@ -18,8 +18,8 @@ def pair(tmp_path: Path, bare: Path) -> tuple[ScopeOnMachine, ScopeOnMachine]:
     first, second = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
     for name, fact in FACTS.items():
         first.write(name, fact)
-    first.run("hub", "add", "user", str(bare), scoped=False)
-    second.run("hub", "join", "user", str(bare), scoped=False)
+    first.run("hub", "add", str(bare), "-s", "user", scoped=False)
+    second.run("hub", "add", str(bare), "-s", "user", scoped=False)
     assert texts(second) == {*FACTS.values()}
     return first, second
 
@@ -36,14 +36,14 @@ def empty(machine: ScopeOnMachine) -> None:
 
 def sync(*machines: ScopeOnMachine) -> None:
     for machine in machines:
-        machine.run("hub", "sync", "user", scoped=False)
+        machine.run("hub", "sync", "-s", "user", scoped=False)
 
 
 WAYS: dict[str, Callable[[ScopeOnMachine], object]] = {
     "list": lambda machine: machine.run("list"),
     "sync": sync,
     "save": lambda machine: machine.write("Dog", "They have a dog."),
-    "rejoin": lambda machine: machine.run("hub", "rejoin", "user", scoped=False),
+    "rejoin": lambda machine: machine.run("hub", "sync", "--again", "-s", "user", scoped=False),
 }
 
 
@@ -81,7 +81,7 @@ def test_a_change_on_another_machine_makes_the_rest_of_a_lost_folder_no_deletion
 def test_what_is_dismissed_is_removed_everywhere(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
     first, second = pair
     empty(first)
-    said = first.run("hub", "sync", "user", scoped=False)[1]
+    said = first.run("hub", "sync", "-s", "user", scoped=False)[1]
     assert said.count("`memsheaf restore --dismiss` removes it everywhere\n") == 3
     assert "not pushed yet" not in said
     assert "memsheaf restore" in first.run("hub", "status", scoped=False)[1]

@@ -65,23 +65,23 @@ def agree(*machines: ScopeOnMachine) -> None:
 def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[..., ScopeOnMachine]) -> None:
     laptop = own("laptop", "project")
     work = laptop.folder / "work"
-    laptop.run("hub", "remove", "project", scoped=False)
-    added = laptop.run("hub", "add", "project", str(laptop.place), "--name", "shop", scoped=False)
+    laptop.run("hub", "remove", "-s", "project", scoped=False)
+    added = laptop.run("hub", "add", str(laptop.place), "-s", "project", "--name", "shop", scoped=False)
     assert (added[0], "/hub.git as shop: 0 memories" in added[1]) == (0, True), added
-    laptop.run("hub", "remove", "project", scoped=False)
+    laptop.run("hub", "remove", "-s", "project", scoped=False)
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     laptop.join()  # the project of the repository
     laptop.write("Deploy day", "We deploy on Fridays.")
     before = sorted(str(path) for path in laptop.folder.rglob("*.md"))
     for words in (("init",), ("init", "--dry-run"), ("init", "--undo")):
         code, said = laptop.run(*words, scoped=False)
-        assert (code, "memsheaf hub remove project" in said) == (1, True), (words, said)
+        assert (code, "memsheaf hub remove -s project" in said) == (1, True), (words, said)
     assert sorted(str(path) for path in laptop.folder.rglob("*.md")) == before
-    assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
+    assert laptop.run("hub", "remove", "-s", "project", scoped=False)[0] == 0
     code, said = laptop.run("init", "--yes", scoped=False)
     assert code == 0, said
     assert (work / ".memory/project_deploy-day.md").exists()
-    assert "has no hub" in laptop.run("hub", "sync", "project", scoped=False)[1]
+    assert "has no hub" in laptop.run("hub", "sync", "-s", "project", scoped=False)[1]
 
 
 def test_a_project_that_is_renamed_keeps_its_hub_and_what_waits_for_it(own: Callable[..., ScopeOnMachine]) -> None:
@@ -100,13 +100,13 @@ def test_a_project_that_is_renamed_keeps_its_hub_and_what_waits_for_it(own: Call
     code, said = laptop.run("restore", "--from", str(before), scoped=False)
 
     assert (code, "Restored 2 files" in said) == (0, True), said
-    assert laptop.run("hub", "sync", "project", scoped=False)[0] == 0
+    assert laptop.run("hub", "sync", "-s", "project", scoped=False)[0] == 0
     desktop = ScopeOnMachine(laptop.folder.with_name("desktop"), "project", bare)
     desktop.join()
     agree(laptop, desktop)
     with desktop.open() as sheaf:
         assert {row.name for row in sheaf.list()} == {"Tests", "Port"}
-    assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
+    assert laptop.run("hub", "remove", "-s", "project", scoped=False)[0] == 0
 
 
 def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
@@ -119,9 +119,9 @@ def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
     laptop.rename_work("other")
     laptop.write("Port", "The proxy listens on port 9090.")
     code, said = laptop.run("restore", "--from", str(before), scoped=False)
-    assert (code, "`memsheaf hub remove project`" in said, "under the old name" in said) == (1, True, True), said
+    assert (code, "`memsheaf hub remove -s project`" in said, "under the old name" in said) == (1, True, True), said
     laptop.rename_work("work")
-    assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
+    assert laptop.run("hub", "remove", "-s", "project", scoped=False)[0] == 0
     laptop.rename_work("other")
     assert laptop.run("restore", "--from", str(before), scoped=False)[0] == 0
     with laptop.open() as sheaf:

@@ -58,7 +58,7 @@ def test_a_change_waits_for_a_hub_that_hangs_only_for_a_moment(hang: Hang, offli
     else:
         with pytest.raises(HubUnreachable, match="nothing was saved here"):
             machine.write("Tea", "They drink green tea.")
-    assert "does not answer" in str(machine.json("hub", "status", "user", scoped=False)["scopes"])
+    assert "does not answer" in str(machine.json("hub", "status", "-s", "user", scoped=False)["scopes"])
     assert time.monotonic() - began < SHORT
     with machine.open() as sheaf:
         assert len(sheaf.list()) == (2 if offline == "queue" else 1)

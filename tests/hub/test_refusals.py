@@ -57,14 +57,14 @@ def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_rem
     before = texts(machine)
     mend = add_hook(bare, f"echo '{message}' >&2; exit 1").unlink
 
-    code, said = machine.run("hub", "add", "user", str(bare), scoped=False)
+    code, said = machine.run("hub", "add", str(bare), "-s", "user", scoped=False)
     assert code == 1
     assert message in said
     assert "is shared" not in said
-    assert {*follow_hints(machine, said)} >= {"hub sync user", "hub remove user"}
+    assert {*follow_hints(machine, said)} >= {"hub sync -s user", "hub remove -s user"}
     assert texts(machine) == before
-    assert machine.json("hub", "add", "user", str(bare), scoped=False)["code"] == 1
-    for words in (("rejoin", "user"), ("sync", "user"), ("rejoin", "user"), ("status",)):
+    assert machine.json("hub", "add", str(bare), "-s", "user", scoped=False)["code"] == 1
+    for words in (("sync", "--again", "-s", "user"), ("sync",), ("sync", "--again", "-s", "user"), ("status",)):
         answer = machine.run("hub", *words, scoped=False)[1]
         assert message in answer, (words, answer)
         follow_hints(machine, answer)
@@ -73,7 +73,7 @@ def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_rem
         assert len(sheaf.list()) == count
 
     mend()
-    assert machine.run("hub", "sync", "user", scoped=False)[0] == 0
+    assert machine.run("hub", "sync", "-s", "user", scoped=False)[0] == 0
     other = ScopeOnMachine(tmp_path / "desktop", "user", bare)
     other.join()
     assert texts(other) == before
@@ -84,9 +84,9 @@ def test_an_address_that_fails_leaves_the_hub_that_works_as_it_was(tmp_path: Pat
     machine.write("Tea", TEA)
     machine.join()
     for offline in ("refuse", "queue"):
-        machine.run("hub", "set", "user", "--offline", offline, scoped=False)
+        machine.run("hub", "add", "-s", "user", "--offline", offline, scoped=False)
         before = machine.json("hub", "status", scoped=False)
-        code, said = machine.run("hub", "add", "user", str(tmp_path / "nosuch.git"), scoped=False)
+        code, said = machine.run("hub", "add", str(tmp_path / "nosuch.git"), "-s", "user", scoped=False)
         assert (code, "Nothing was changed" in said) == (1, True), said
         assert machine.json("hub", "status", scoped=False) == before
         code, said = machine.run("remember", f"They own a {offline} canoe.")
@@ -107,9 +107,9 @@ def test_a_hub_that_was_emptied_removes_nothing_when_a_blocked_path_becomes_free
     (two.root / "notes.md").rmdir()
     shutil.rmtree(bare)
     make_bare(bare)
-    answer = two.run("hub", "sync", "user", scoped=False)[1]
+    answer = two.run("hub", "sync", "-s", "user", scoped=False)[1]
     assert texts(two) == {MILK}
-    assert "hub rejoin user" in answer
+    assert "hub sync --again -s user" in answer
     follow_hints(two, answer)
     assert texts(two) == {MILK}
 
@@ -122,12 +122,12 @@ def test_an_erasure_of_a_hub_that_was_lost_is_not_waited_for_on_the_new_one(tmp_
     assert one.run("erase", path, "--yes")[0] == 0
     shutil.rmtree(bare)
     make_bare(bare)
-    one.run("hub", "rejoin", "user", scoped=False)
+    one.run("hub", "sync", "--again", "-s", "user", scoped=False)
     two = ScopeOnMachine(tmp_path / "desktop", "user", bare)
     two.join()
     one.sync()
     for machine in (one, two):
-        assert machine.json("hub", "status", "user", scoped=False)["scopes"][0]["open_erasures"] == {}
+        assert machine.json("hub", "status", "-s", "user", scoped=False)["scopes"][0]["open_erasures"] == {}
         assert texts(machine) == {MILK}
 
 
@@ -141,9 +141,9 @@ def test_an_erasure_whose_report_was_lost_with_the_hub_is_reported_again(tmp_pat
     two.sync()
     shutil.rmtree(bare)
     shutil.copytree(tmp_path / "backup.git", bare)
-    assert "not yet on" in one.run("hub", "status", "user", scoped=False)[1]
-    assert two.run("hub", "rejoin", "user", scoped=False)[0] == 0
-    assert "not yet on" not in one.run("hub", "status", "user", scoped=False)[1]
+    assert "not yet on" in one.run("hub", "status", "-s", "user", scoped=False)[1]
+    assert two.run("hub", "sync", "--again", "-s", "user", scoped=False)[0] == 0
+    assert "not yet on" not in one.run("hub", "status", "-s", "user", scoped=False)[1]
     assert texts(one) == texts(two) == set()
 
 
@@ -220,7 +220,7 @@ def test_a_git_hub_that_queues_keeps_every_save_whatever_the_reason(
     monkeypatch.setattr("memsheaf.hub.QUEUE_SECONDS", 60.0)  # a busy machine takes long to refuse
     (tmp_path / "plan.json").write_text("{}")
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    assert machine.run("hub", "add", "user", f"ssh://host{bare}", scoped=False)[0] == 0
+    assert machine.run("hub", "add", f"ssh://host{bare}", "-s", "user", scoped=False)[0] == 0
     machine.write("Tea", TEA)
     check_kept(machine, *break_git(kind, bare, monkeypatch))
     other = ScopeOnMachine(tmp_path / "desktop", "user", bare)
@@ -303,8 +303,12 @@ def test_a_machine_joins_its_team_again_after_it_was_moved_to_another_address(tm
     with psycopg.connect(own_team.server.url(database="hub")) as connection:  # as after dump and restore
         connection.execute("UPDATE memsheaf.commits SET xid = (xid::text::bigint + 1000000000)::text::xid8")
     code, said = ana.run("team", "join", own_team.url("ana"), scoped=False)
-    assert (code, "was moved to another server" in said, "`memsheaf team restored`" in said) == (1, True, True), said
-    assert ana.run("team", "restored", scoped=False)[0] == 0
+    assert (code, "was moved to another server" in said, "`memsheaf team admin --restored`" in said) == (
+        1,
+        True,
+        True,
+    ), said
+    assert ana.run("team", "admin", "--restored", scoped=False)[0] == 0
     for machine in (ana, bob):
         code, said = machine.run("team", "join", own_team.url(machine.member), scoped=False)
         assert code == 0, said
@@ -382,7 +386,7 @@ def tls_in_front_of(port: int, certificate: Path, key: Path) -> Iterator[int]:
 
 def check_kept(machine: ScopeOnMachine, reason: str, mend: Mend) -> None:
     """Save and change memories on a machine whose hub fails, and see that they are kept, told, and pushed later."""
-    code, said = machine.run("update", "project_tea.md", "--old", "green", "--new", "black")
+    code, said = machine.run("edit", "project_tea.md", "--old", "green", "--new", "black")
     assert code == 0, said
     assert said.count(reason) == 1
     code, said = machine.run("remember", MILK, "--type", "project")
@@ -390,15 +394,15 @@ def check_kept(machine: ScopeOnMachine, reason: str, mend: Mend) -> None:
     assert "wait here" in said
     saved = {TEA.replace("green", "black"), MILK}
     assert texts(machine) == saved
-    status = machine.run("hub", "status", machine.scope, scoped=False)[1]
+    status = machine.run("hub", "status", "-s", machine.scope, scoped=False)[1]
     assert reason in status
     assert "not pushed" in status
     follow_hints(machine, status)
     assert texts(machine) >= {MILK}
-    machine.run("update", "project_tea.md", "--old", "black", "--new", "white")
+    machine.run("edit", "project_tea.md", "--old", "black", "--new", "white")
     mend()
-    machine.run("hub", "sync", machine.scope, scoped=False)
-    if "hub rejoin" in machine.run("hub", "sync", machine.scope, scoped=False)[1]:
-        machine.run("hub", "rejoin", machine.scope, scoped=False)
-    assert machine.json("hub", "status", machine.scope, scoped=False)["scopes"][0]["pending"] == 0
+    machine.run("hub", "sync", "-s", machine.scope, scoped=False)
+    if "hub sync --again" in machine.run("hub", "sync", "-s", machine.scope, scoped=False)[1]:
+        machine.run("hub", "sync", "--again", "-s", machine.scope, scoped=False)
+    assert machine.json("hub", "status", "-s", machine.scope, scoped=False)["scopes"][0]["pending"] == 0
     assert MILK in texts(machine)

@@ -82,7 +82,7 @@ def test_a_login_that_is_refused_while_a_server_runs_is_told(service: HubService
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [login])
     with deadline(1.0), pytest.raises(HubUnreachable, match="does not let you in: password authentication") as caught:
         service.ask("", "SELECT 1")
-    assert "memsheaf team service URL" in caught.value.hint
+    assert "memsheaf team admin URL" in caught.value.hint
 
 
 def test_tables_of_an_older_procrastinate_are_told_and_migrated(postgres: Server, team: Team, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_tables_of_an_older_procrastinate_are_told_and_migrated(postgres: Server
         connection.execute("RESET ROLE")
         connection.execute("SELECT memsheaf.create_service('memsheaf-old', %s)", [scram_verifier("x")])
     with closing(HubService(postgres.url("memsheaf-old", "x", database))) as service:
-        with pytest.raises(HubRefused, match="older procrastinate: run `memsheaf team migrate URL`"):
+        with pytest.raises(HubRefused, match="older procrastinate: run `memsheaf team admin URL`"):
             service.check()
         for _ in range(2):
             migrate_database(dba)

@@ -257,7 +257,7 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
     with ben.open() as sheaf:
         synchronize(sheaf.own, again=True)
     assert ben.trust() == expected
-    assert ben.run("hub", "remove", TEAM, scoped=False)[0] == 0
+    assert ben.run("hub", "remove", "-s", TEAM, scoped=False)[0] == 0
     assert ben.trust() == expected  # also when it has no hub any more
     ben.join()
     assert ben.trust() == expected
@@ -293,7 +293,7 @@ def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnM
     mine = ben.write("Test command", "The importer is tested with make importer.")
     ben.sync()
     root = ben.root
-    assert ben.run("hub", "remove", TEAM, scoped=False)[0] == 0
+    assert ben.run("hub", "remove", "-s", TEAM, scoped=False)[0] == 0
     assert ben.trust() == {theirs: "shared", mine: "confirmed"}
     (root / mine).write_text((root / mine).read_text().replace("importer", "exporter"))
     assert ben.trust() == {theirs: "shared", mine: "confirmed"}

@@ -23,7 +23,18 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.transfer import erase
 from memsheaf.work.checks import examine
 
-ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
+ADD = [
+    "remember",
+    "Use tabs.",
+    "--name",
+    "Tabs",
+    "--description",
+    "Indentation",
+    "--type",
+    "user",
+    "--scope",
+    "project",
+]
 THEIRS = "# What I know\n\n- [Role](user_role.md) — senior\n- Never deploy on Friday: the pager is Bob's.\n"
 ROLE = "---\nname: Role\ndescription: who the user is\ntype: user\n---\nA senior developer.\n"
 
@@ -63,7 +74,9 @@ def run(tmp_path: Path, place: Path) -> Run:
     return command
 
 
-@pytest.mark.parametrize("command", [["list"], ["prompt"], ["recall", "who am I?"], ["search", "deploy"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "--prompt"], ["recall", "who am I?"], ["search", "deploy"], ["doctor"]]
+)
 def test_any_command_keeps_what_it_said_and_says_so_once(run: Run, place: Path, command: list[str]) -> None:
     code, _, told = run(*command)
 
@@ -89,11 +102,11 @@ def test_undo_brings_it_back_and_it_stays_until_it_is_removed(run: Run, place: P
     assert commit["by"] == "outside"
 
     assert run("undo", commit["id"])[0] == 0
-    for command in (["list"], ["prompt"], ADD, ["list"]):
+    for command in (["list"], ["show", "--prompt"], ADD, ["list"]):
         assert run(*command)[0] == 0
         assert (place / "MEMORY.md").read_text() == THEIRS
     assert not (place / "MEMORY-kept.md").exists()
-    assert "](user_tabs.md)" in run("prompt")[1]
+    assert "](user_tabs.md)" in run("show", "--prompt")[1]
     assert "MEMORY.md: it was not written by memsheaf" in run("doctor")[1]
 
     (place / "MEMORY.md").write_text(THEIRS + "- one more\n")

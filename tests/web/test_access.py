@@ -203,7 +203,7 @@ def test_files_of_the_package_are_not_served(sample_site: Site) -> None:
 
 
 def test_other_machines_cannot_be_listened_to(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0", "--host", "0.0.0.0"]
+    words = [sys.executable, "-m", "memsheaf", "web", "--json", "--port", "0", "--host", "0.0.0.0"]
     environment = environment_of(tmp_path / "home")
     done = subprocess.run(
         words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False

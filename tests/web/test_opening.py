@@ -122,7 +122,7 @@ def test_the_token_is_on_no_command_line_and_in_a_file_for_this_user_alone(tmp_p
 
 
 def test_enter_in_the_terminal_gives_another_link(tmp_path: Path) -> None:
-    with in_terminal(tmp_path / "home", "--no-open") as (process, terminal):
+    with in_terminal(tmp_path / "home") as (process, terminal):
         (first,) = read_until(terminal, LINK)
         os.write(terminal, b"\n")
         (second,) = read_until(terminal, LINK)

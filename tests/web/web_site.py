@@ -131,7 +131,7 @@ def serve(
     log = home.parent / f"web-{os.urandom(4).hex()}.log"
     with log.open("wb") as complaints:
         process = start(
-            [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0", *options],
+            [sys.executable, "-m", "memsheaf", "web", "--json", "--port", "0", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,

@@ -315,7 +315,7 @@ def test_after_three_failures_a_person_has_to_approve(state: State) -> None:
         Refused, match="waiting for approval: compaction failed 3 times in a row, last because what"
     ) as e:
         run(FAILING, 1_000_000, state=state, now=NOW)
-    assert "--approve" in e.value.hint
+    assert "--yes" in e.value.hint
 
     with pytest.raises(Refused):  # in another process, too
         run(FAILING, 1_000_000, state=State(state.folder), now=NOW)

@@ -136,7 +136,7 @@ def test_a_second_fact_on_a_subject_is_refused_with_the_way_to_correct_it(facts:
     for subject in (PORT.subject, "port of the STAGING service!", " Port, of the staging-service"):
         with pytest.raises(Exists) as caught:
             facts.add(PORT._replace(subject=subject, fact="Staging is served on port 9090.", category="reference"))
-        assert f"fact supersede {PATH}" in caught.value.hint
+        assert f"--replaces {PATH}" in caught.value.hint
 
 
 def test_what_another_memory_says_is_refused_unless_one_insists(sheaf: Sheaf, facts: Facts) -> None:

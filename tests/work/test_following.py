@@ -69,7 +69,7 @@ def test_what_is_learned_behind_a_chat_goes_to_the_user_and_a_decision_to_the_pr
         {"role": "assistant", "content": "Notice."},
     ]
 
-    code, out, err = world.run("a", "extract", "-", "--model", "none", stdin=json.dumps(conversation))
+    code, out, err = world.run("a", "learn", "-", "--model", "none", stdin=json.dumps(conversation))
 
     assert (code, err) == (0, "")
     assert "saved: user:" in out
@@ -102,10 +102,26 @@ _TABS = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "
 
 def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world: World) -> None:
     world.run(
-        "a", "add", "Prefers tabs", "Use tabs, not spaces.", "--type", "user", "--description", "Tabs or spaces"
+        "a",
+        "remember",
+        "Use tabs, not spaces.",
+        "--name",
+        "Prefers tabs",
+        "--type",
+        "user",
+        "--description",
+        "Tabs or spaces",
     )
     world.run(
-        "b", "add", "Spaces in names", "File names have no spaces.", "--type", "project", "--description", "Names"
+        "b",
+        "remember",
+        "File names have no spaces.",
+        "--name",
+        "Spaces in names",
+        "--type",
+        "project",
+        "--description",
+        "Names",
     )
 
     recalled = json.loads(world.run("b", "recall", "tabs or spaces?", "--json")[1])

@@ -44,7 +44,7 @@ def asked(memsheaf: Memsheaf, *words: str) -> Any:
 def test_a_task_of_six_phases_outlives_a_reset_and_leaves_a_fact(memsheaf: Memsheaf, tmp_path: Path) -> None:
     # the objective is set, the planner reads it, the task is created
     memsheaf("notes", "set", "--objective", "Ship feature X", "--phase", "1 of 6")
-    assert "Ship feature X" in memsheaf("prompt")
+    assert "Ship feature X" in memsheaf("show", "--prompt")
     memsheaf("task", "start", "Feature X", "--goal", "Reports can be exported")
     session = asked(memsheaf, "session", "start", "Work on feature X")["id"]
 
@@ -61,7 +61,7 @@ def test_a_task_of_six_phases_outlives_a_reset_and_leaves_a_fact(memsheaf: Memsh
     memsheaf("session", "note", "--section", "key", "In phase 3 the export button stays hidden.")
 
     # the context is reset in phase 3 of 6: what is known comes from the layers alone
-    told = memsheaf("brief")
+    told = memsheaf("notes")
     for line in (
         "Ship feature X",
         "The staging database is read-only",
@@ -77,25 +77,25 @@ def test_a_task_of_six_phases_outlives_a_reset_and_leaves_a_fact(memsheaf: Memsh
 
     # an item that regressed blocks the end of the task
     memsheaf("task", "verify", "auth", "--regressed")
-    assert "auth REGRESSED" in memsheaf("task", "done", ends=1)
+    assert "auth REGRESSED" in memsheaf("task", "end", ends=1)
     memsheaf("task", "verify", "auth")
 
     # the convention is promoted; a reader decides that what belongs to the task is not
-    listed = asked(memsheaf, "promote", "--session", session)
+    listed = asked(memsheaf, "promote", "-s", f"session/{session}")
     assert "Is it tied to one task? Then it stays there." in listed["questions"]
     items = {item["text"]: item for item in listed["items"]}
     found = items[CONVENTION]
     assert (found["recommend_promote"], found["proposed_classification"]) == ("defer", "project")
-    assert "no citation" in memsheaf("promote", found["id"], "--subject", "Errors of the API", ends=1)
+    assert "no citation" in memsheaf("promote", found["id"], "--name", "Errors of the API", ends=1)
     place = ("--cite", "api/handlers.py:1-2", "--reason", "Clients parse one format")
-    memsheaf("promote", found["id"], "--subject", "Errors of the API", *place)
+    memsheaf("promote", found["id"], "--name", "Errors of the API", *place)
 
     # the remaining phases, the end of the task, the session is cleared
     for phase in range(3, 7):
-        memsheaf("task", "phase", str(phase), "--report", f"Phase {phase} is through.")
-    assert asked(memsheaf, "task", "done", "--summary", "Reports are exported.")["status"] == "done"
+        memsheaf("task", "phase", "--report", f"Phase {phase} is through.")
+    assert asked(memsheaf, "task", "end", "--summary", "Reports are exported.")["status"] == "done"
     memsheaf("session", "end")
-    assert asked(memsheaf, "session", "list") == {"sessions": []}
+    assert asked(memsheaf, "session", "show") == {"sessions": []}
 
     # a new conversation knows the fact, and that its citation holds
     later = asked(memsheaf, "recall", "what do API handlers answer to an error?")
@@ -125,22 +125,22 @@ def gate(trace: str) -> dict[str, object]:
 
 
 def test_a_fact_drifts_and_is_served_with_its_mark_until_it_is_superseded(memsheaf: Memsheaf, project: Path) -> None:
-    cited = ("--cite", "api/handlers.py:1-2", "--reason", "Clients parse it", "--category", "project")
-    old = asked(memsheaf, "fact", "add", "Errors of the API", CONVENTION, *cited)["path"]
+    cited = ("--cite", "api/handlers.py:1-2", "--reason", "Clients parse it", "-t", "project")
+    old = asked(memsheaf, "remember", CONVENTION, "--name", "Errors of the API", *cited)["memories"][0]["path"]
     (project / "api" / "handlers.py").write_text("def failed(error):\n    return plain_text(error)\n")
 
     recalled = memsheaf("recall", "what do API handlers answer to an error?")
     assert "; citation drifted: " in recalled
-    assert "candidate for a superseding fact" in memsheaf("audit")
+    assert "candidate for a superseding fact" in memsheaf("audit", ends=1)
 
     new = asked(
-        memsheaf, "fact", "supersede", old, "API handlers answer every error with plain text.",
+        memsheaf, "remember", "API handlers answer every error with plain text.", "--replaces", old,
         "--reason", "problem+json was dropped", "--cite", "api/handlers.py:1-2",
-    )["path"]  # fmt: skip
+    )["memories"][0]["path"]  # fmt: skip
     recalled = memsheaf("recall", "what do API handlers answer to an error?")
     assert "plain text" in recalled
     assert "problem+json." not in recalled
     assert "; citation verified: " in recalled
-    assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [new]
+    assert [one["path"] for one in asked(memsheaf, "list")["memories"]] == [new]
     memsheaf("undo")
-    assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [old]
+    assert [one["path"] for one in asked(memsheaf, "list")["memories"]] == [old]

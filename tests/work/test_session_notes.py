@@ -90,7 +90,7 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Sheaf
 
     with pytest.raises(Exists, match="it is open") as caught:
         start_session(layers, id="ONE")
-    assert "memsheaf session show --session one" in caught.value.hint
+    assert "memsheaf session show -s session/one" in caught.value.hint
     assert notes.memory.text == before
     notes.end()
     with pytest.raises(Exists, match="it has ended") as caught:

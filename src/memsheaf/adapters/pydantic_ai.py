@@ -54,7 +54,7 @@ class Memory(AbstractCapability[AgentDepsT]):
     memory, or one of a sheaf that was opened so, is for sub-agents: it offers the tools that read, and learns
     nothing. The first request of a run waits `patience` seconds for what is recalled; with a `selector`, a model that
     chooses, it may come later, and is there at the next step. Without `distil`, turns wait for `sheaf.distil()` or
-    `memsheaf extract`.
+    `memsheaf learn`.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
-"""One call of a command: its options, the memory it is about, and where the answer goes."""
+"""One call of a command: what every command takes, the memory it is about, and where the answer goes."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from memsheaf.cli.command import Usage
-from memsheaf.config import load
+from memsheaf.cli.output import Console, Note
+from memsheaf.cli.output import Result as Result  # for the commands
+from memsheaf.cli.parser import Declined, Usage
+from memsheaf.config import Settings, load
 from memsheaf.errors import (
     Duplicate,
     Exists,
@@ -23,95 +26,96 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.memory import Allow
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
 from memsheaf.worktree import WorkingTree, describe_moved
 
 if TYPE_CHECKING:
-    from memsheaf.cli.command import Options
-    from memsheaf.cli.output import Console, Part
-    from memsheaf.config import Settings
     from memsheaf.open_scope import OpenScope
     from memsheaf.recall.turns import Turn
     from memsheaf.sheaf import Sheaf
     from memsheaf.state import State
 
-PATIENCE = 2.0  # seconds after which progress is shown
+PROGRESS_SECONDS = 2.0
 BY = "user"  # author of changes that come from the command line
 EMBEDDING = ("embedder", "done", "total", "running", "problem")  # fields of an index's embedding state in JSON
-TRANSCRIPT = 1 << 28  # bytes
+MAX_TRANSCRIPT_BYTES = 1 << 28
 TRANSCRIPT_HINT = "Give a transcript: Claude Code's JSONL, messages in JSON, or plain text with User: and Assistant:."
 
 
 class Call:
-    """What a command gets: its options, the console, and the memory it is about."""
+    """What a command gets besides its arguments."""
 
-    def __init__(self, options: Options, console: Console, environment: Mapping[str, str]) -> None:
-        self.options = options
+    def __init__(
+        self,
+        console: Console,
+        environment: Mapping[str, str],
+        *,
+        scope: Sequence[str] = (),
+        home: str = "",
+        project: str = "",
+        yes: bool = False,
+        **layers: Sequence[str],
+    ) -> None:
         self.console = console
         self.environment = environment
+        self.named = [*scope, *(f"{layer}/{name}" for layer in layers for name in layers[layer])]
+        self.home = home
+        self.project = project
+        self.yes = yes
         self._settings: Settings | None = None
         self._opened: list[OpenScope] = []
-        self._warned: list[str] = []
-        self.shown = ""
+        self._warned: set[str] = set()
 
-    def answer(self, value: object, *parts: Part, code: int = 0) -> int:
-        """Print the result: as JSON if that was asked for, else the parts. Gives the exit code."""
-        return self.console.answer(value, *parts, code=code)
+    def confirm(self, question: str, *, without: str, left: str) -> None:
+        """Ask a person unless --yes was given.
 
-    def confirm(self, question: str, *, without: str, left: str) -> bool:
-        """Whether --yes was given or a person agrees; raises Usage with the reason where stdin is no terminal."""
-        if self.options.yes:
-            return True
+        Raises:
+            Declined: the answer is no.
+            Usage: nobody can be asked.
+        """
+        if self.yes:
+            return
         if not self.console.interactive:
             raise Usage(f"{without}; confirm it with --yes where nobody can be asked")
-        if self.console.confirm(question):
-            return True
-        self.console.note(left)
-        return False
+        if not self.console.confirm(question):
+            raise Declined(left)
 
     def settings(self) -> Settings:
-        """The user's settings, with what the line says on top."""
+        """Return the user's settings, with what the line says on top."""
         if self._settings is None:
-            self._settings = load(self.chosen(), warn=self.warn)
+            self._settings = load(self.variables(), warn=self.warn)
         return self._settings
 
-    def chosen(self) -> dict[str, str]:
-        """The environment, with what the line says on top."""
-        chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
-        return {**self.environment, **{key: value for key, value in chosen.items() if value}}
+    def variables(self) -> dict[str, str]:
+        """Return the environment, with what the line says on top."""
+        given = {"MEMSHEAF_HOME": self.home, "MEMSHEAF_PROJECT": self.project}
+        return {**self.environment, **{key: value for key, value in given.items() if value}}
 
     def export_places(self) -> None:
         """Put the folders that the line names into the environment of what this process starts."""
-        named = {
-            "MEMSHEAF_HOME": self.options.home and self.settings().home,
-            "MEMSHEAF_PROJECT": self.options.project,
-        }
-        os.environ.update({name: value for name, value in named.items() if value})
+        if self.home:
+            os.environ["MEMSHEAF_HOME"] = self.settings().home
+        if self.project:
+            os.environ["MEMSHEAF_PROJECT"] = self.project
 
-    def warn(self, said: str) -> None:
+    def warn(self, message: str) -> None:
         """Tell once what is wrong with a setting."""
-        if said not in self._warned:
-            self.console.note(f"memsheaf: {said}", style="yellow")
-            self._warned.append(said)
+        if message not in self._warned:
+            self.console.note(f"memsheaf: {message}", style="yellow")
+            self._warned.add(message)
 
     def forget_settings(self) -> None:
         """Have the settings read again when they are next asked for."""
         self._settings = None
 
-    def allow(self) -> Allow:
-        """The checks that --allow-secret and --anyway skip."""
-        return Allow(self.options.allow_secret, self.options.anyway)
-
     def scopes(self) -> list[str]:
-        """The scopes the line or the settings name; none for those around the working directory."""
-        named = [*(self.options.scope or ()), *(f"agent/{name}" for name in self.options.agent or ())]
-        usual = self.settings().scope if not named else ""
-        return named or ([usual] if usual != "project" else [])
+        """Return the scopes that the line or the settings name; none for those around the working directory."""
+        usual = "project" if self.named else self.settings().scope
+        return self.named or [scope for scope in [usual] if scope != "project"]
 
     def scope(self) -> str:
-        """The one scope this command is about."""
+        """Return the one scope that this command is about."""
         first, *more = self.scopes() or ["project"]
         if more:
             raise Usage("this command works on one scope at a time")
@@ -124,7 +128,7 @@ class Call:
     def other_scopes(self, ref: Ref | None = None) -> str:
         """Return the options with which `undo` finds a change of this command; "" where it looks anyway."""
         names = [ref.scope] if ref else self.scopes()
-        return "".join(f" --scope {name}" for name in names if name not in ("project", "user"))
+        return "".join(f" -s {name}" for name in names if name not in ("project", "user"))
 
     def undo_hint(self, ref: Ref | None = None) -> str:
         """Return the sentence that says how to take back what this command did, to a memory if one is named."""
@@ -136,8 +140,8 @@ class Call:
         settings: Settings | None = None,
         by: str = BY,
         scopes: Sequence[str] | None = None,
-        task: str | None = "",
-        session: str | None = "",
+        task: str = "",
+        session: str = "",
         read_only: bool = False,
     ) -> Sheaf:
         """Open what this command is about: the scopes that the line names, else project and user."""
@@ -148,20 +152,19 @@ class Call:
             cwd=here(),
             by=by,
             scopes=self.scopes() if scopes is None else scopes,
-            task=task or "",
-            session=session or "",
+            task=task,
+            session=session,
             read_only=read_only,
             on_open=self._report_progress,
         )
 
     @contextmanager
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
-        """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
-        with self.memory() as memory:
-            from memsheaf.sheaf import find_memory
+        """Open the scope that a file is in, or was, by any part of its name, and give its path there."""
+        from memsheaf.sheaf import find_memory
 
+        with self.memory() as memory:
             ref = find_memory(memory, file) if file else Ref(memory.home, "")
-            self.shown = memory.label(ref)
             try:
                 yield memory.only(ref.scope), ref.path
             except MemsheafError as error:
@@ -178,23 +181,7 @@ class Call:
 
     def reading(self) -> Sheaf:
         """Open one scope to look at it. A folder that is not there, or not ours to write, is left alone."""
-        return self._open(read_only=not os.access(self.root(), os.W_OK))
-
-    def changing(self) -> Sheaf:
-        """Open one scope to change it."""
-        return self._open(read_only=False)
-
-    def _open(self, *, read_only: bool) -> Sheaf:
-        from memsheaf.sheaf import Sheaf
-
-        return Sheaf.open(
-            self.scope(),
-            settings=self.settings(),
-            cwd=here(),
-            by=BY,
-            read_only=read_only,
-            on_open=self._report_progress,
-        )
+        return self.memory(scopes=[self.scope()], read_only=not os.access(self.root(), os.W_OK))
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
@@ -211,20 +198,25 @@ class Call:
     def unused_folder(self) -> str:
         """A line about memory of the project here that is not in use, when this command is about it; else ""."""
         layers = ("project", "task", "session")
-        if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ("project",)):
+        if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ["project"]):
             return ""
         places = self.settings().places(here())
         return unused_folder(places) or describe_moved(places)
 
+    def others_note(self, others: int, layer: str, name: str) -> Note | None:
+        """Return a line that other tasks or sessions go on, too, so that one has to be named."""
+        count = plural(others, f"other {layer} goes on", f"other {layer}s go on")
+        return Note(f"{count}: name this one with -s {layer}/{name}", "") if others else None
+
     def _report_progress(self, scope: OpenScope) -> None:
         """Let a scope report progress to people when a look takes long."""
         self._opened.append(scope)
-        due = time.monotonic() + PATIENCE
+        due = time.monotonic() + PROGRESS_SECONDS
 
         def tell(read: int) -> None:
             nonlocal due
             if time.monotonic() > due:
-                due = time.monotonic() + PATIENCE
+                due = time.monotonic() + PROGRESS_SECONDS
                 self.console.note(f"memsheaf: looking at {scope.root}: {read:,} files read")
 
         scope.index.report_to(tell)
@@ -240,7 +232,7 @@ class Call:
                 if reason:
                     where = reason if where in reason else f"{where} ({reason})"
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
-                if sheaf.replica.was_cut_short and self.environment is os.environ and not self.options.home:
+                if sheaf.replica.was_cut_short and self.environment is os.environ and not self.home:
                     from memsheaf.hosts.answer import spawn_apart
 
                     spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
@@ -250,17 +242,21 @@ class Call:
                     f"is in {path} now; `memsheaf log --full {path}` has the id for `memsheaf undo`."
                 )
 
-    def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Sheaf:
+    def layers(self, *, task: str = "", session: str = "", read_only: bool = False) -> Sheaf:
         """Open project and user around the working directory, with the task and the session that the line names."""
-        if self.options.scope or self.options.agent:
-            raise Usage("this command works on the project's layers; --project says which project")
-        return self.memory(scopes=(), task=task, session=session, read_only=read_only)
+        chosen = {"task": task, "session": session}
+        for scope in self.named:
+            layer, _, name = scope.partition("/")
+            if layer not in chosen:
+                raise Usage("this command works on the project; -s names a task or a session, as in -s task/login")
+            chosen[layer] = name
+        return self.memory(scopes=(), task=chosen["task"], session=chosen["session"], read_only=read_only)
 
     def transcript(self, source: str, folders: Sequence[str] = ()) -> list[Turn]:
         """Return the turns of a conversation in a file, or with - on standard input. Raises Usage, TextRefused."""
         from memsheaf.learn.transcripts import read_transcript
 
-        text = self.file_text(source, TRANSCRIPT)
+        text = self.file_text(source, MAX_TRANSCRIPT_BYTES)
         if "\0" in text[:4096]:
             raise TextRefused(f"{source!r} is not UTF-8 text", hint=TRANSCRIPT_HINT)
         name = "standard input" if source == "-" else os.path.basename(source)
@@ -282,18 +278,21 @@ class Call:
             raise Usage(f"{source!r} is longer than {most >> 20} MiB; split it")
         return text
 
-    def given_text(self, *texts: str | None) -> str:
-        """The text that the line gives, or that comes on standard input."""
-        given = [text for text in texts if text is not None]
-        if len(given) > 1:
-            raise Usage("the text is given twice")
-        if given and given[0] != "-":
-            return given[0]
+    def given_text(self, text: str = "") -> str:
+        """Return the text that the line gives, or that comes on standard input."""
+        if text not in ("", "-"):
+            return text
         stdin = self.console.stdin
-        text = "" if not given and (stdin is None or stdin.isatty()) else self.console.read_all()
-        if not given and not text.strip():
+        can_read = text == "-" or (stdin is not None and not stdin.isatty())
+        read = self.console.read_all() if can_read else ""
+        if not text and not read.strip():
             raise Usage("there is no text; give it on the line, or give - and type it, Ctrl-D at the end")
-        return text
+        return read
+
+
+def has_windows(environment: Mapping[str, str]) -> bool:
+    """Return True where a browser opens a window, instead of taking the terminal."""
+    return sys.platform in ("darwin", "win32") or any(map(environment.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
 
 
 def here() -> str:
@@ -310,14 +309,14 @@ def insisting() -> Iterator[None]:
     try:
         yield
     except Exists as error:
-        error.hint = f"--replace puts this in its place; or choose another name. {error.hint}"
-        raise
+        error.hint = f"--replaces {error.ref.path} puts this in its place; or choose another name. {error.hint}"
+        raise error from None
     except SecretFound as error:
         error.hint = f"{error.hint} If you must, --allow-secret stores it as it is."
-        raise
+        raise error from None
     except (Duplicate, NotWorth) as error:
         error.hint = f"{error.hint} --anyway stores it as it is."
-        raise
+        raise error from None
 
 
 def local_minute(at: str) -> str:

@@ -1,23 +1,23 @@
 """Commands that save, change and forget memories."""
 
-from __future__ import annotations
-
 import os
-import re
+import shlex
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from tempfile import mkdtemp
 from textwrap import indent
 from typing import Any
 
-from memsheaf.cli.call import Call, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text
+from memsheaf.cli.call import Call, Result, here, insisting, pick, plural
 from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.cli.parser import AnyText, Kind, OnOff, Usage, Words
 from memsheaf.errors import (
     Changed,
     Duplicate,
-    Exists,
     MemsheafError,
     NotFound,
     NotWorth,
@@ -28,7 +28,7 @@ from memsheaf.errors import (
 from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets, without_secrets
 from memsheaf.learn.sentences import split_facts
-from memsheaf.memory import KINDS, Allow, Memory, clean_field, parse
+from memsheaf.memory import Allow, Memory, clean_field, parse
 from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Saved, Sheaf, find_memory, forget_together
@@ -36,87 +36,124 @@ from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import asks_to_forget
 from memsheaf.text.sentences import current_part, find_sentences, is_question
-from memsheaf.text.tokenizer import CUT_INTO_PAIRS
-
-_PIN = Argument("--pin", "keep it in the catalog however many memories there are")
-_CITE = Argument(
-    "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
-)
-_EXPIRES = Argument("--expires", "the last day on which it is true, such as 2026-12-31", "DATE")
+from memsheaf.work.facts import Fact, Facts
 
 
-@takes(
-    Argument("text", "the fact, in a sentence; - reads standard input", "TEXT", repeated=True),
-    Argument("--type", "what it is about, if the rules find another", "TYPE", choices=KINDS),
-    Argument("--name", "a short title, instead of one made from the text", "NAME"),
-    Argument("--description", "one line that tells when this matters", "LINE"),
-    _PIN,
-    _CITE,
-    _EXPIRES,
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def remember(call: Call) -> int:
+def remember(
+    call: Call,
+    text: Words = (),
+    *,
+    type: Kind = "",
+    name: str = "",
+    description: str = "",
+    cite: Words = (),
+    reason: str = "",
+    replaces: str = "",
+    allow_secret: bool = False,
+    anyway: bool = False,
+) -> Result:
     """Save a fact as you would say it.
 
     Each sentence is stored as you typed it; a relative date gets the day in brackets behind it. Several facts become
     several memories; a sentence that leans on the one before ("It ...") stays with it. What is about you is known in
     every project, everything else in this one. A clear correction ("the port is 9090 now") takes the place of the
     memory that it corrects. The answer shows what was saved, where, and how to move it or take it back. Text from
-    standard input, or with a --name of its own, becomes one memory.
+    standard input, or with a --name or --description of its own, becomes one memory.
+
+    With --reason it is a fact of the repository: a sentence that can be false, with a --name, a --type and at least
+    one place with a line or a symbol that shows it. Such a fact is never edited: one that has become wrong is
+    retired by the one that --replaces it.
+
+    arguments:
+      TEXT: the fact, in a sentence; - reads standard input
+      -t, --type TYPE: what it is about, if the rules find another
+      --name NAME: a short title, instead of one made from the text
+      --description LINE: one line that tells when this matters
+      --cite PLACE: a place that shows it to be true, such as src/app.py:12; may be repeated
+      --reason TEXT: why a fact of the repository is worth keeping
+      --replaces MEMORY: the memory that it takes the place of
+      --allow-secret: store it even if a password, a key or a token is in it, in plain text
+      --anyway: store it even if another memory says it already
 
     examples:
       memsheaf remember "I prefer pnpm"
       memsheaf remember We deploy on Fridays, after the standup
-      git log -1 --format=%B | memsheaf remember - --type project
+      git log -1 --format=%B | memsheaf remember - -t project --name "Why we left X"
+      memsheaf remember "Tests run with make test." --name Tests -t project --cite Makefile:3 --reason "asked often"
     """
-    options = call.options
-    text = call.given_text(" ".join(options.text) or None).strip()
-    is_one_memory = options.name or options.description or options.text == ["-"]
-    facts = [text] if is_one_memory else split_facts(text)
-    more = _header_options(call) | pick(options, ("name", "description", "type"))
+    said = call.given_text(" ".join(text)).strip()
+    allow = Allow(allow_secret, anyway)
+    fields: dict[str, Any] = {"citations": cite, "allow": allow}
+    is_one_memory = name or description or reason or replaces or text == ["-"]
+    facts = [said] if is_one_memory else split_facts(said)
     if len(facts) > 1:
-        more["also"] = new_group()
+        fields["also"] = new_group()
     saved: list[Saved] = []
     refused: list[tuple[str, MemsheafError]] = []
     with call.memory() as layers:
-        if not options.allow_secret:
-            _refuse_torn_secret(text, facts)
-        for fact in facts:
+        if not allow_secret:
+            _refuse_torn_secret(said, facts)
+        for sentence in facts:
             try:
                 with insisting():
-                    saved.append(layers.remember(fact, **more))
+                    if reason:
+                        fact = Fact(name, sentence, tuple(cite), reason, type)
+                        saved.append(_save_fact(call, layers, fact, replaces, allow))
+                    elif name and description and type:
+                        saved.append(_write(layers, (name, description, type, sentence), replaces, fields))
+                    else:
+                        old = find_memory(layers, replaces) if replaces else None
+                        given: dict[str, Any] = {"name": name, "description": description, "type": type}
+                        saved.append(layers.remember(sentence, corrects=old, **given, **fields))
             except (Duplicate, NotWorth, SecretFound) as error:
-                for hit in layers.search(fact, limit=1) if asks_to_forget(fact) else ():
+                for hit in layers.search(sentence, limit=1) if asks_to_forget(sentence) else ():
                     file = layers.label(hit.ref)
                     deletes = f"`memsheaf forget {file}` deletes '{one_line(hit.memory.body, 200)}'."
                     error.hint = f"{deletes} --anyway stores the request as it is."
                 if len(facts) < 2:
                     raise
-                refused.append((without_secrets(fact), error))
-    value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
+                refused.append((without_secrets(sentence), error))
+    changed = [one.memory.ref for one in saved if one.memory is not one.replaced]
     notes = []
-    for fact, problem in refused:
-        reason = str(problem).removesuffix("; nothing was stored")
-        notes.append(Note(f"Not saved: {fact}\n  {reason}. {problem.hint}", "yellow"))
-    sentences = (text[start:end] for start, end in find_sentences(text))
-    for each in filter(is_question, sentences):
-        if not any(each in fact or fact in each for fact in facts):
-            notes.append(Note(f"Not saved, since it is a question: {each}"))
-    parts = [part for fact in saved for part in _describe_saved(call, fact)]
-    changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
-    call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
-    return 1 if refused else 0
+    for sentence, problem in refused:
+        why = str(problem).removesuffix("; nothing was stored")
+        notes.append(Note(f"Not saved: {sentence}\n  {why}. {problem.hint}", "yellow"))
+    for start, end in find_sentences(said):
+        sentence = said[start:end]
+        if is_question(sentence) and not any(sentence in fact or fact in sentence for fact in facts):
+            notes.append(Note(f"Not saved, since it is a question: {sentence}"))
+    return Result(
+        {"memories": [_saved_json(call, one) for one in saved], "refused": [sentence for sentence, _ in refused]},
+        [part for one in saved for part in _describe_saved(call, one)],
+        call.undo_hint(changed[-1]) if changed else None,
+        notes,
+        code=1 if refused else 0,
+    )
 
 
-def _header_options(call: Call) -> dict[str, Any]:
-    options = call.options
-    return {
-        "citations": options.cite or (),
-        "pinned": options.pin,
-        "expires": options.expires or "",
-        "allow": call.allow(),
-    }
+def _save_fact(call: Call, layers: Sheaf, fact: Fact, replaces: str, allow: Allow) -> Saved:
+    """Store a fact of the repository, which retires the one that it replaces and takes over what it does not say."""
+    project = layers.only("project")
+    facts = Facts(project)
+    with call.tree(project.root) as tree:
+        places = tuple(tree.spell_from_root(place, here()) for place in fact.citations)
+        if not replaces or fact.subject:
+            memory = facts.add(fact._replace(citations=places), supersedes=replaces, tree=tree, allow=allow)
+        else:
+            memory = facts.supersede(
+                replaces, fact.fact, reason=fact.reason, citations=places, tree=tree, allow=allow
+            )
+    return Saved(memory.ref, memory, None, [])
+
+
+def _write(layers: Sheaf, given: tuple[str, str, str, str], replaces: str, fields: dict[str, Any]) -> Saved:
+    """Store a memory whose name, description and type the line gives, in the place of another if it names one."""
+    if not replaces:
+        memory = layers.write(*given, **fields)
+        return Saved(memory.ref, memory, None, [])
+    old = layers.read(find_memory(layers, replaces))
+    memory = layers.write(*given, path=old.ref, replace=True, expect=old.version, **fields)
+    return Saved(memory.ref, memory, old, [])
 
 
 def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
@@ -129,16 +166,15 @@ def _refuse_torn_secret(text: str, facts: Sequence[str]) -> None:
                 raise SecretFound(secret.kind, "the text")
 
 
-def _saved_json(call: Call, fact: Saved) -> dict[str, object]:
-    fields = pick(fact.memory, ("scope", "name", "description", "body", "version"))
-    replaced = fact.replaced.body if fact.replaced else None
-    return {"path": call.label(fact.memory.ref), **fields, "type": fact.memory.type, "replaced": replaced}
+def _saved_json(call: Call, saved: Saved) -> dict[str, object]:
+    fields = ("scope", "name", "type", "description", "body", "version", "supersedes")
+    replaced = saved.replaced.body if saved.replaced else None
+    return {"path": call.label(saved.memory.ref), **pick(saved.memory, fields), "replaced": replaced}
 
 
-def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
+def _describe_saved(call: Call, saved: Saved) -> Iterator[Part]:
     """Yield what was saved and where, what stood there before, and how to move it or take it back."""
-    _, memory, old, linked = fact
-    scope = memory.scope
+    _, memory, old, linked = saved
     file = call.label(memory.ref)
     if memory is old:
         yield f"{file} says that already; {'it is no longer doubted' if linked else 'nothing was changed'}."
@@ -150,201 +186,143 @@ def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     yield Styled(indent(body, "  + " if old else "  "), "green")
     if body != memory.body.strip():
         yield f"The older text stays below, since a part may still hold; `memsheaf edit {file}` removes it."
-    known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
-    other = {"user": "project", "project": "user"}.get(scope)
+    known = {"user": "for you, in every project", "project": "for this project"}
+    place = known.get(memory.scope, f"in {memory.scope}")
+    other = {"user": "project", "project": "user"}.get(memory.scope)
     move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
-    yield f"Remembered {known}{move}."
+    yield f"Remembered {place}{move}."
+    if memory.reason and memory.supersedes:
+        yield f"It supersedes {', '.join(memory.supersedes)}."
     for memory in linked:
         deletes = f"If it is, `memsheaf forget {call.label(memory.ref)}` deletes it; if not, remember it again."
         yield Note(f"This may be outdated: {one_line(memory.body, 200)}\n{deletes}", "yellow")
-    yield from _warn_of_end(memory)
     if is_question(body):
         yield Note("That is a question, kept as it is; `memsheaf recall` answers one.")
 
 
-@takes(
-    Argument("name", "a short title, such as 'Prefers tabs'", "NAME", required=True),
-    Argument("text", "the fact; - reads it from standard input, which is also the way when it is left out", "TEXT"),
-    Argument("--description", "one line that tells when this matters", "LINE", required=True),
-    Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
-    Argument("--file", "the file to keep it in; made from type and name when left out", "FILE"),
-    _PIN,
-    _CITE,
-    _EXPIRES,
-    Argument("--replace", "take the place of the memory that has this name or file, and show what it said"),
-    Argument("--expect", "with --replace, only if it is still at this version, as `show --json` has it", "VERSION"),
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def add(call: Call) -> int:
-    """Save one fact as a memory.
-
-    Description and type are asked for because they decide when an agent reads the memory: `user` is about
-    the person, `feedback` a correction or confirmation, `project` about the work, `reference` where to look.
-    Without --scope it goes where it belongs: what is about the person, and feedback that holds in all projects
-    ("always", "everywhere"), to the user, all else to the project. With --replace the text that was there is printed,
-    and `memsheaf undo` undoes it; with --expect nothing is replaced that somebody changed since you read it.
-
-    examples:
-      memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user
-      git log -1 --format=%B | memsheaf add "Why we left X" - --description "Choice of database" --type project
-      memsheaf add "Release day" "Fridays." --description "When releases go out" --type project --replace
-    """
-    options = call.options
-    fields = (options.name, options.description, options.type, call.given_text(options.text))
-    more = _header_options(call)
-    was = None
-    with call.memory() as layers, insisting():
-        try:
-            file = options.file or ""
-            memory = layers.write(*fields, path=file, expect=options.expect, **more)
-        except Exists as error:
-            if not options.replace:
-                raise
-            was = layers.read(error.ref)
-            expect = options.expect or was.version
-            memory = layers.write(*fields, path=file or was.ref, replace=True, expect=expect, **more)
-    if not was:
-        return _changed(call, "Saved", memory)
-    return call.answer(
-        {"path": call.label(memory.ref), "version": memory.version, "replaced": was.body},
-        f"Replaced {call.label(memory.ref)}, which said:",
-        [Styled(f"  - {line}", "red") for line in was.body.strip().split("\n")],
-        call.undo_hint(memory.ref),
-    )
-
-
-@takes(
-    FILE,
-    Argument("--old", "the exact text that is to change", "TEXT", required=True, convert=text),
-    Argument("--new", "what shall stand there instead", "TEXT", required=True, convert=text),
-    Argument("--count", "how often the old text occurs; all of them change (1)", "N", default=1),
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def update(call: Call) -> int:
-    """Replace a piece of a memory's text.
-
-    The old text must occur exactly --count times; otherwise nothing changes and the lines are named.
-
-    examples:
-      memsheaf update project_release-day.md --old Fridays --new Mondays
-    """
-    options = call.options
-    with call.memory() as layers, insisting():
-        ref = find_memory(layers, options.file)
-        memory = layers.revise(ref, options.old, options.new, count=options.count, allow=call.allow())
-    return _changed(call, "Updated", memory)
-
-
-@takes(
-    FILE._replace(required=False),
-    Argument("--all", "delete every memory, or with --type and --matching those that fit"),
-    Argument("--type", "only memories of this type, with --all", "TYPE", choices=KINDS),
-    Argument("--matching", "only memories that have all these words, with --all", "WORDS"),
-    Argument("--why", "a reason, for the log", "TEXT"),
-    DRY_RUN,
-    Argument("--yes", "with --all, do not ask"),
-)
-def forget(call: Call) -> int:
+def forget(call: Call, memory: str = "", *, all: bool = False, type: Kind = "") -> Result:
     """Delete a memory, or many; `memsheaf undo` undoes it while the journal keeps the texts.
 
     With --all it shows what would go and asks; one `memsheaf undo` undoes all of it. To remove a memory and
     all its versions for good, use `memsheaf erase`.
 
+    arguments:
+      MEMORY: which memory: its file, its name, or a part of either
+      --all: delete every memory, or with --type all of that type
+      -t, --type TYPE: only memories of this type, with --all
+
     examples:
-      memsheaf forget project_release-day.md --why "no releases any more"
+      memsheaf forget project_release-day.md
       memsheaf forget "release day"
-      memsheaf forget --all --type user --matching "old laptop" --dry-run
+      memsheaf forget --all -t user
     """
-    options = call.options
-    if bool(options.file) == options.all or ((options.type or options.matching) and not options.all):
-        raise Usage("name one memory, or give --all, which may go with --type and --matching")
+    if bool(memory) == all or (type and not all):
+        raise Usage("name one memory, or give --all, which may go with --type")
     with call.memory() as layers:
-        if options.all:
-            return _forget_all(call, layers)
-        ref = find_memory(layers, options.file)
+        if all:
+            return _forget_all(call, layers, type)
+        ref = find_memory(layers, memory)
         file = layers.label(ref)
-        if options.dry_run:
-            return call.answer({"path": file, "commit": None}, f"Would forget {file}")
-        commit = layers.forget(ref, why=options.why or "")
+        commit = layers.forget(ref)
     (gone,) = commit.revisions
-    value = {"path": file, "commit": commit.id}
-    return call.answer(
-        value,
+    lines = parse(gone.path, gone.old or b"").body.strip().split("\n")
+    return Result(
+        {"path": file, "commit": commit.id},
         f"Forgot {file}",
-        [Styled(f"  - {line}", "red") for line in parse(gone.path, gone.old or b"").body.strip().split("\n")],
+        [Styled(f"  - {line}", "red") for line in lines],
         call.undo_hint(ref),
     )
 
 
-def _forget_all(call: Call, layers: Sheaf) -> int:
+def _forget_all(call: Call, layers: Sheaf, type: str) -> Result:
     """Forget every memory that fits, after showing them and asking."""
-    options, lasting = call.options, layers.only(*layers.scopes(lasting=True))
-    rows = [row for row in lasting.list(type=options.type or "") if row.state == "ok"]
-    for word in (options.matching or "").split():
-        rows = [row for row in rows if has_word(f"{row.path}\n{lasting.read(row.ref).text}", word)]
+    lasting = layers.only(*layers.scopes(lasting=True))
+    rows = [row for row in lasting.list(type=type) if row.state == "ok"]
     count, paths = plural(len(rows), "memory", "memories"), [layers.label(row.ref) for row in rows]
     if not rows:
-        return call.answer({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
+        return Result({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
     table = Table([(layers.label(row.ref), row.description) for row in rows], ("bold",))
-    if options.dry_run:
-        return call.answer({"paths": paths, "commits": []}, table, Note(f"{count} would be forgotten"))
-    if call.console.interactive and not options.yes:
-        call.answer({"paths": paths}, table)
+    if call.console.interactive and not call.yes:
+        call.console.show(table)
     scopes = Counter(row.scope for row in rows)
     parts = " and ".join(f"{number:,} of {scope}" for scope, number in scopes.items())
-    if not call.confirm(f"Forget {count} ({parts})?", without=f"this forgets {count}", left="Nothing was forgotten."):
-        return 1
-    commits = forget_together(lasting, [(row.ref, row.version) for row in rows], why=options.why or "")
+    call.confirm(f"Forget {count} ({parts})?", without=f"this forgets {count}", left="Nothing was forgotten.")
+    commits = forget_together(lasting, [(row.ref, row.version) for row in rows])
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
-    return call.answer(value, f"Forgot {count}. {call.undo_hint()}")
+    return Result(value, f"Forgot {count}. {call.undo_hint()}")
 
 
-def has_word(text: str, word: str) -> bool:
-    """Return True if a text has this word whole, in any case; in scripts without spaces a part of the text is enough.
-
-    >>> [has_word(text, "port") for text in ("Port 80", "the_port", "importer", "ports")]
-    [True, True, False, False]
-    """
-    spaced = rf"[^\W_{CUT_INTO_PAIRS}]"
-    pattern = rf"(?<!{spaced}(?={spaced})){re.escape(word)}(?!(?<={spaced}){spaced})"
-    return re.search(pattern, text, re.IGNORECASE) is not None
-
-
-@takes(
-    FILE,
-    Argument("--rename", "give it this name instead; its file keeps its own", "NAME"),
-    Argument("--pin", "keep it in the catalog however many memories there are"),
-    Argument("--unpin", "no longer keep it there"),
-    Argument("--move", "move it to this scope", "SCOPE"),
-    ALLOW_SECRET,
-)
-def edit(call: Call) -> int:
-    """Open a memory in your editor and store it when the editor ends; rename, pin or move it.
+def edit(
+    call: Call,
+    memory: str,
+    *,
+    old: AnyText = None,
+    new: AnyText = None,
+    rename: str = "",
+    pin: OnOff = "",
+    move: str = "",
+    allow_secret: bool = False,
+) -> Result:
+    """Open a memory in your editor and store it when the editor ends; or replace a piece, rename, pin or move it.
 
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, the editor can be
     opened again with your text; else, or when the memory changed meanwhile, nothing is stored and your text stays in
     a file that is named, without the password or key that it was refused for. CONTEXT.md and NOTES.md need not exist
-    yet. One `memsheaf undo` undoes a move in both scopes.
+    yet. The --old text must occur exactly once. One `memsheaf undo` undoes a move in both scopes.
+
+    arguments:
+      MEMORY: which memory: its file, its name, or a part of either
+      --old TEXT: the exact text that is to change
+      --new TEXT: what shall stand there instead
+      --rename NAME: give it this name; its file keeps its own
+      --pin on|off: keep it in the catalog however many memories there are, or no longer
+      --move SCOPE: move it to this scope
+      --allow-secret: store it even if a password, a key or a token is in it, in plain text
 
     examples:
       memsheaf edit user_prefers-tabs.md
-      memsheaf edit user_prefers-tabs.md --rename "Tabs, not spaces" --pin
-      EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
+      memsheaf edit project_release-day.md --old Fridays --new Mondays
+      memsheaf edit user_prefers-tabs.md --rename "Tabs, not spaces" --pin on
+      EDITOR="code --wait" memsheaf edit CONTEXT.md -s agent/researcher
     """
-    options = call.options
-    if options.rename or options.pin or options.unpin or options.move:
-        return _edit_header(call)
-    with call.open_file(call.options.file) as (sheaf, path):
+    allow = Allow(allow_secret, anyway=True)
+    if (old is None) != (new is None):
+        raise Usage("--old and --new go together")
+    if old is None and not (rename or pin or move):
+        return _edit_in_editor(call, memory, allow)
+    with call.memory() as layers, insisting():
+        ref = find_memory(layers, memory)
+        if old is not None and new is not None:
+            layers.revise(ref, old, new, allow=allow)
+        if rename:
+            was = layers.read(ref)
+            fields = {"name": clean_field("name", rename), "updated": layers.today}
+            layers.put(ref, edit_text(was.text, fields=fields), expect=was.version, allow=Allow(allow_secret))
+        if pin:
+            layers.open_scope(ref.scope).pin([(ref.path, "")], pin == "on")
+        if move:
+            added, _ = layers.open_scope(ref.scope).move([(ref.path, "")], layers.open_scope(move))
+            ref = Ref(added.scope, added.revisions[0].path)
+        changed = layers.read(ref)
+    file = call.label(ref)
+    ended = changed.describe_end(date.today().isoformat())
+    return Result(
+        {"path": file, "version": changed.version},
+        f"{'Moved' if move else 'Updated'} {file}. {call.undo_hint(ref)}",
+        Note(f"It {ended}, so it is never recalled.", "yellow") if ended else None,
+    )
+
+
+def _edit_in_editor(call: Call, name: str, allow: Allow) -> Result:
+    """Open a memory in the editor, as often as it takes, and store what comes out."""
+    with call.open_file(name) as (sheaf, path):
         sheaf.own.require_writable()
         memory = sheaf.own.find(path)
         if memory is None and path not in (CONTEXT, NOTES):  # these stand in every prompt, and need not be there yet
             raise NotFound(sheaf.own.ref(path))
         memory = memory or parse(path, b" ")._replace(data=b"")
-        name = memory.path.rpartition("/")[2]
-        draft = _draft(name, memory.data, call.environment)
-        allow = Allow(call.options.allow_secret, anyway=True)
+        draft_name = memory.path.rpartition("/")[2]
+        draft = _draft(draft_name, memory.data, call.environment)
         while True:
             try:
                 _run_editor(call.environment, draft)
@@ -352,63 +330,32 @@ def edit(call: Call) -> int:
                 if data != memory.data:
                     with insisting():
                         _store(sheaf, memory, data, allow=allow)
+                break
             except MemsheafError as error:
                 data = _read(draft) if os.path.exists(draft) else memory.data
-                again = "Edit it again? (no leaves the memory as it was)"
                 if call.console.interactive and data != memory.data and not isinstance(error, Changed):
                     call.console.note(f"memsheaf: {error}\n{error.hint}", style="red")
-                    if call.console.confirm(again):
+                    if call.console.confirm("Edit it again? (no leaves the memory as it was)"):
                         continue
                 if isinstance(error, SecretFound):
                     text = data.decode("utf-8", "replace")
                     data = remove_secrets(text, new_secrets(text, memory.text)).encode()
                 if data != memory.data:
-                    kept = _draft(name, data, call.environment)
-                    error.add_note(f"Nothing was changed. Your text is kept in {kept}")
+                    error.add_note(
+                        f"Nothing was changed. Your text is kept in {_draft(draft_name, data, call.environment)}"
+                    )
                 _discard(draft)
                 raise
-            break
         _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
         file = call.label(sheaf.own.ref(memory.path))
-    said = f"Updated {file}" if data != memory.data else f"{file} is unchanged"
-    return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
-
-
-def _edit_header(call: Call) -> int:
-    """Rename, pin and move a memory, as the options of `edit` say."""
-    options = call.options
-    if options.pin and options.unpin:
-        raise Usage("--pin and --unpin contradict each other")
-    with call.memory() as layers, insisting():
-        ref = find_memory(layers, options.file)
-        if options.rename:
-            was = layers.read(ref)
-            name = clean_field("name", options.rename)
-            text = edit_text(was.text, fields={"name": name, "updated": layers.today})
-            layers.put(ref, text, expect=was.version, allow=Allow(options.allow_secret))
-        if options.pin or options.unpin:
-            layers.open_scope(ref.scope).pin([(ref.path, "")], options.pin)
-        if options.move:
-            added, _ = layers.open_scope(ref.scope).move([(ref.path, "")], layers.open_scope(options.move))
-            ref = Ref(added.scope, added.revisions[0].path)
-        return _changed(call, "Moved" if options.move else "Updated", layers.read(ref))
-
-
-def _changed(call: Call, verb: str, memory: Memory) -> int:
-    file = call.label(memory.ref)
-    value = {"path": file, "version": memory.version}
-    return call.answer(value, f"{verb} {file}. {call.undo_hint(memory.ref)}", _warn_of_end(memory))
-
-
-def _warn_of_end(memory: Memory) -> Iterator[Note]:
-    """Yield a warning if the last day on which a memory is true is over."""
-    if ended := memory.describe_end(date.today().isoformat()):
-        yield Note(f"It {ended}, so it is never recalled.", "yellow")
+    is_changed = data != memory.data
+    said = f"Updated {file}" if is_changed else f"{file} is unchanged"
+    return Result({"path": file, "version": version, "changed": is_changed}, said)
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:
-    """What a person makes of a text in the editor. Raises TextRefused when nothing is left of it."""
+    """Return what a person makes of a text in the editor. Raises TextRefused when nothing is left of it."""
     draft = _draft(name, text.encode(), environment)
     try:
         _run_editor(environment, draft)
@@ -422,8 +369,6 @@ def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:
 
 def _draft(name: str, data: bytes, environment: Mapping[str, str]) -> str:
     """A copy for the editor, in a private folder of its own."""
-    from tempfile import mkdtemp
-
     chosen = environment.get("TMPDIR", "")
     folder = mkdtemp(prefix="memsheaf-", dir=chosen if os.path.isdir(chosen) else None)
     draft = os.path.join(folder, name)
@@ -433,19 +378,15 @@ def _draft(name: str, data: bytes, environment: Mapping[str, str]) -> str:
 
 
 def _run_editor(environment: Mapping[str, str], draft: str) -> None:
-    import shlex
-    import subprocess
-
     usual = "notepad" if sys.platform == "win32" else "vi"
     editor = environment.get("VISUAL") or environment.get("EDITOR") or usual
     try:
         words = shlex.split(editor, posix=sys.platform != "win32")
         code = subprocess.run([*words, draft], env=dict(environment), check=False).returncode
     except (OSError, ValueError) as error:
-        raise MemsheafError(
-            f"the editor {editor!r} cannot be run: {error}",
-            hint="Name another in $EDITOR, such as `export EDITOR=nano`.",
-        ) from None
+        failed = MemsheafError(f"the editor {editor!r} cannot be run: {error}")
+        failed.hint = "Name another in $EDITOR, such as `export EDITOR=nano`."
+        raise failed from None
     if code != 0:
         raise MemsheafError(f"the editor {editor!r} ended with status {code}")
 
@@ -463,13 +404,12 @@ def _store(sheaf: Sheaf, memory: Memory, data: bytes, *, allow: Allow) -> None:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise TextRefused(f"the edited text is not UTF-8 at byte {error.start}") from None
-    free = memory.state == "free" or not memory.data
-    expect = memory.version if memory.data or memory.state != "free" else ABSENT
-    sheaf.put(memory.path, text, expect=expect, free=free, allow=allow)
+    is_new = not memory.data
+    is_free = memory.state == "free"
+    expect = ABSENT if is_new and not is_free else memory.version
+    sheaf.put(memory.path, text, expect=expect, free=is_new or is_free, allow=allow)
 
 
 def _discard(draft: str) -> None:
     """Remove the copy, and the backups that editors leave beside it."""
-    import shutil
-
     shutil.rmtree(os.path.dirname(draft), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The command demo: the story of the README, typed into a temporary home that is deleted afterwards."""
+"""The story of the README, typed into a temporary home that is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from memsheaf.cli import main
-from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import takes
+from memsheaf.cli.call import Call, Result, here
 from memsheaf.cli.output import Styled
 
 STORY = """
@@ -27,24 +26,23 @@ blog $ memsheaf chat -p "What do you know about my preferences?"
 # With each message an agent gets the memories that matter, found without a key or a network.
 shop $ memsheaf recall "when do we ship the next deployment?"
 # It also learns from what was said: kept is what lasts, not what holds for the moment.
-shop $ echo "User: For now skip the tests. And from now on write commit messages in English." | memsheaf extract -
+shop $ echo "User: For now skip the tests. And from now on write commit messages in English." | memsheaf learn -
 # Facts change. The old one is replaced, and shown.
 shop $ memsheaf remember "We now deploy on Mondays"
 # Every change can be taken back, by you or by an agent.
 shop $ memsheaf undo
-shop $ memsheaf log --limit 4
+shop $ memsheaf log -n 4
 # Secrets are refused.
 shop $ memsheaf remember "The admin password is Tr0ub4dor-and-3"
 # The catalog goes into the system prompt: one line per memory.
-shop $ memsheaf catalog
+shop $ memsheaf show
 """
 END = """
 Now your agent: `memsheaf mcp --print-config claude-code` (or codex, cursor, gemini, ...).
 That was a temporary home, which is gone now. Yours begins with `memsheaf remember`."""
 
 
-@takes(scoped=False)
-def demo(call: Call) -> int:
+def demo(call: Call) -> Result:
     """Show what memsheaf does, step by step, in a temporary folder.
 
     It needs no key and no network, takes a few seconds, and leaves your own memories alone.
@@ -54,9 +52,8 @@ def demo(call: Call) -> int:
     """
     lines = chain(play(STORY, call.environment), [END])
     if call.console.json:
-        said = [line.text if isinstance(line, Styled) else line for line in lines]
-        return call.answer({"text": "\n".join(said)})
-    return call.answer(None, lines)
+        return Result({"text": "\n".join(line.text if isinstance(line, Styled) else line for line in lines)})
+    return Result(None, lines)
 
 
 def play(story: str, environment: Mapping[str, str]) -> Iterator[str | Styled]:

@@ -1,12 +1,16 @@
-"""The command `hub`: one scope on several machines, through git or PostgreSQL."""
+"""Sync a memory between several machines, through a hub.
 
-from __future__ import annotations
+A hub is a git repository of your own (nothing to install but git) or a PostgreSQL database; `memsheaf team` makes one
+for several people. Each machine keeps its folder, so reading works offline and at local speed. When two machines
+changed the same memory, both texts are kept and reported. -s says which memory is meant.
+"""
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import Argument, group
+from memsheaf.cli.call import Call, Result, here, pick, plural
 from memsheaf.cli.output import Note, Part, Table
+from memsheaf.cli.parser import Usage
 from memsheaf.errors import MemsheafError
 from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.merge import LOST, NOT_TAKEN
@@ -15,76 +19,63 @@ from memsheaf.hub.scopes import HubStatus
 from memsheaf.scope import Scope
 from memsheaf.transfer import synchronize
 
-_SCOPE = Argument("scope", "which memory: user, project, agent/NAME or team/NAME", "SCOPE", required=True)
-_ANY = Argument("scope", "which memory; all that have a hub when it is left out", "SCOPE")
-_URL = Argument("url", "a git remote, such as git@HOST:me/memory.git, or postgresql://…", "URL", required=True)
-_OFFLINE = Argument(
-    "--offline", "what happens to changes while the hub does not answer", "WHAT", choices=("refuse", "queue")
-)
-_NAME = Argument("--name", "the name of the project on the hub, instead of that of its folder", "NAME")
+Offline = Annotated[str, ("refuse", "queue")]
 
-hub = group(
-    """Sync a memory between several machines, through a hub.
 
-    A hub is a git repository of your own (nothing to install but git) or a PostgreSQL database; `memsheaf team` makes
-    one for several people. Each machine keeps its folder, so reading works offline and at local speed. When two
-    machines changed the same memory, both texts are kept and reported.
+def add(call: Call, url: str = "", *, offline: Offline = "", name: str = "") -> Result:
+    """Connect a memory to a hub, or to the new address of its hub: copies, pushes and pulls all.
+
+    The same line joins it on another machine. Without a URL it sets what happens to changes while the hub does not
+    answer.
+
+    arguments:
+      URL: a git remote, such as git@HOST:me/memory.git, or postgresql://…
+      --offline WHAT: what happens to changes while the hub does not answer
+      --name NAME: the name of the project on the hub, instead of that of its folder
 
     examples:
-      memsheaf hub add user git@example.com:me/memory.git
-      memsheaf hub join user git@example.com:me/memory.git
-      memsheaf hub status
-      memsheaf hub sync
-      memsheaf hub set user --offline refuse
-      memsheaf hub remove user
-    """,
-    default="status",
-    scoped=False,
-)
-
-
-@hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
-def add_hub(call: Call) -> int:
-    """Connect a memory to a hub, or to the new address of its hub: pushes and pulls all."""
-    options, scope = call.options, Scope.parse(call.options.scope)
-    named = {"name": options.name or "", "offline": options.offline or ""}
+      memsheaf hub add git@example.com:me/memory.git -s user
+      memsheaf hub add -s user --offline refuse
+    """
+    scope = _named_scope(call)
+    settings = call.settings()
+    if not url:
+        if not offline:
+            raise Usage("give the URL of the hub, or --offline alone")
+        queues = hub_scopes.configure(scope, settings, here(), offline=offline).queues
+        said = f"{scope}: while its hub does not answer, changes are {'queued here' if queues else 'refused'}"
+        return Result({"scope": str(scope), "offline": offline}, said)
     with call.console.waiting(f"joining {scope}"):
-        synced = hub_scopes.attach(scope, options.url, call.settings(), here(), **named)
-    with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
-        replica = sheaf.own.replica
-        shown, count = replica.settings.shown if replica else "", len(sheaf.list())
-        name = replica.settings.namespace.rpartition("/")[2] if replica else ""
+        synced = hub_scopes.attach(scope, url, settings, here(), name=name, offline=offline)
+    with hub_scopes.open_shared(scope, settings, here()) as sheaf:
+        count, hub = len(sheaf.list()), sheaf.own.replica.settings if sheaf.own.replica else None
+    shown = hub.shown if hub else ""
     value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
+    told = list(tell_sync(str(scope), synced))
     if is_refused(synced):
         refusal = f"{shown} refuses changes of {scope}: they stay on this machine, and are not shared"
-        away = Note(f"  `memsheaf hub remove {scope}` disconnects it; the memories stay", "yellow")
-        return call.answer(value, refusal, *tell_sync(str(scope), synced), away, code=1)
-    which = f" as {name}" if scope.layer == "project" else ""
-    said = f"{scope} is shared through {shown}{which}: {plural(count, 'memory', 'memories')}"
-    return call.answer(value, said, *tell_sync(str(scope), synced))
+        away = Note(f"  `memsheaf hub remove -s {scope}` disconnects it; the memories stay", "yellow")
+        return Result(value, refusal, told, away, code=1)
+    which = f" as {hub.namespace.rpartition('/')[2]}" if hub and scope.layer == "project" else ""
+    return Result(value, f"{scope} is shared through {shown}{which}: {plural(count, 'memory', 'memories')}", told)
 
 
-_SAME = "The same as add: copy a memory from a hub to this machine, and push what is here."
-hub.actions["join"] = add_hub._replace(help=_SAME)
+def sync(call: Call, *, again: bool = False) -> Result:
+    """Push pending changes and pull those of other machines, of all memories that have a hub or of one.
 
+    With --again both sides are merged as at the first time, after the hub was restored from a backup. Changes that
+    the hub refuses, as from a reader of a team, are replaced by the texts of the hub; yours stay in `memsheaf log`.
+    Memories that the hub never had stay.
 
-@hub.action(_ANY)
-def sync_hub(call: Call) -> int:
-    """Push pending changes and pull those of other machines."""
-    return _sync(call, again=False)
+    arguments:
+      --again: merge both sides again, of the memory that -s names
 
-
-@hub.action(_SCOPE)
-def rejoin_hub(call: Call) -> int:
-    """Merge both sides again as at the first join, after the hub was restored from a backup.
-
-    Changes that the hub refuses, as from a reader of a team, are replaced by the texts of the hub; yours stay in
-    `memsheaf log`. Memories that the hub never had stay.
+    examples:
+      memsheaf hub sync
+      memsheaf hub sync --again -s user
     """
-    return _sync(call, again=True)
-
-
-def _sync(call: Call, *, again: bool) -> int:
+    if again:
+        _named_scope(call)
     values: list[dict[str, object]] = []
     parts: list[Part] = []
     has_failed = False
@@ -96,7 +87,7 @@ def _sync(call: Call, *, again: bool) -> int:
                 machine = sheaf.own.replica.settings.machine if sheaf.own.replica else ""
         except MemsheafError as error:
             error.hint = error.hint.replace(" SCOPE", f" {scope}")
-            if call.options.scope:
+            if call.named:
                 raise
             values.append({"scope": str(scope), "problem": str(error), "hint": error.hint})
             parts += [Note(f"{scope}: {error}", "red"), Note(f"  {error.hint}")]
@@ -107,42 +98,46 @@ def _sync(call: Call, *, again: bool) -> int:
         has_failed |= is_refused(synced)
         said = f"{scope}: pulled {plural(len(synced.pulled), 'change')}, pushed {len(synced.pushed)}"
         parts += [said, *tell_sync(str(scope), synced)]
-    return call.answer({"scopes": values}, *parts, code=1 if has_failed else 0)
+    return Result({"scopes": values}, parts, code=1 if has_failed else 0)
 
 
-@hub.action(_ANY)
-def status_hub(call: Call) -> int:
-    """Show for each memory with a hub the last pull, pending changes, members and machines."""
+def status(call: Call) -> Result:
+    """Show for each memory with a hub the last pull, pending changes, members and machines.
+
+    examples:
+      memsheaf hub status
+      memsheaf hub status -s user --json
+    """
     with call.console.waiting("asking the hubs"):
         found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
-    parts = (part for one in found for part in _status(one))
-    return call.answer({"scopes": [_status_value(one) for one in found]}, *parts)
+    return Result({"scopes": [_status_value(one) for one in found]}, [part for one in found for part in _status(one)])
 
 
-@hub.action(_SCOPE, _OFFLINE._replace(required=True))
-def set_hub(call: Call) -> int:
-    """Set what happens to changes while the hub does not answer."""
-    scope, offline = Scope.parse(call.options.scope), call.options.offline
-    queues = hub_scopes.configure(scope, call.settings(), here(), offline=offline).queues
-    said = f"{scope}: while its hub does not answer, changes are {'queued here' if queues else 'refused'}"
-    return call.answer({"scope": str(scope), "offline": offline}, said)
+def remove(call: Call) -> Result:
+    """Disconnect a memory from its hub. The memories stay on both sides.
 
-
-@hub.action(_SCOPE)
-def remove_hub(call: Call) -> int:
-    """Disconnect a memory from its hub. The memories stay on both sides."""
-    scope = Scope.parse(call.options.scope)
+    examples:
+      memsheaf hub remove -s user
+    """
+    scope = _named_scope(call)
     shown = hub_scopes.detach(scope, call.settings(), here()).shown
     said = f"{scope} is no longer shared through {shown}; the memories stay"
-    return call.answer({"scope": str(scope), "hub": shown}, said)
+    return Result({"scope": str(scope), "hub": shown}, said)
+
+
+def _named_scope(call: Call) -> Scope:
+    """Return the one scope that -s names. Raises Usage without one."""
+    if len(call.named) != 1:
+        raise Usage("say which memory with -s: user, project, agent/NAME or team/NAME")
+    return Scope.parse(call.named[0])
 
 
 def _scopes(call: Call) -> Sequence[Scope]:
-    if call.options.scope:
-        return [Scope.parse(call.options.scope)]
+    if call.named:
+        return [Scope.parse(scope) for scope in call.named]
     found = hub_scopes.shared_scopes(call.settings(), here())
     if not found:
-        call.console.note("No memory here has a hub; `memsheaf hub add user URL` gives yours one.")
+        call.console.note("No memory here has a hub; `memsheaf hub add URL -s user` gives yours one.")
     return found
 
 
@@ -152,68 +147,54 @@ def is_refused(synced: Synced) -> bool:
 
 
 def sync_value(synced: Synced) -> dict[str, object]:
-    """A sync as JSON."""
-    return {
-        "pulled": len(synced.pulled),
-        "pushed": len(synced.pushed),
-        "pending": synced.pending,
-        "kept_both": [{"path": one.path, "copy": one.copy} for one in synced.conflicts],
-        "erased": list(synced.erased),
-        "held": dict(synced.held),
-        "left": dict(synced.left),
-        "refused": synced.refused,
-    }
+    """Return a sync as JSON."""
+    counts = {"pulled": len(synced.pulled), "pushed": len(synced.pushed), "kept_both": synced.conflicts}
+    return counts | pick(synced, ("pending", "erased", "held", "left", "refused"))
 
 
 def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
     """What a person should know of a sync."""
     if synced.is_copy:
         yield Note("  this folder was copied from another machine: to the hub it is a machine of its own", "yellow")
-    for one in synced.conflicts:
-        if one.copy:
-            yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
+    for conflict in synced.conflicts:
+        if conflict.copy:
+            yield Note(f"  both changed {conflict.path}: the hub's text is there, yours is {conflict.copy}", "yellow")
         else:
-            yield Note(f"  {one.path} was changed on the hub after you removed it here: it was restored", "yellow")
+            yield Note(
+                f"  {conflict.path} was changed on the hub after you removed it here: it was restored", "yellow"
+            )
     for path in synced.erased:
         yield Note(f"  {path} was erased for all: here, too", "yellow")
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
-        todo = f"; it stays here, and `memsheaf hub sync {scope}` tries again"
+        todo = f"; it stays here, and `memsheaf hub sync -s {scope}` tries again"
         if why == LOST:
             todo = ""
         elif not why.startswith(NOT_TAKEN):
-            todo = f"; take the secret out, then `memsheaf hub sync {scope}`"
+            todo = f"; take the secret out, then `memsheaf hub sync -s {scope}`"
         yield Note(f"  {path} is not pushed: {why}{todo}", "yellow")
     for path, why in synced.left.items():
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
         waits = plural(synced.pending, "change")
-        yield Note(f"  not pushed yet: {waits}; `memsheaf hub sync {scope}` tries again", "yellow")
+        yield Note(f"  not pushed yet: {waits}; `memsheaf hub sync -s {scope}` tries again", "yellow")
     if synced.pending and synced.lacks_permission:
-        way_out = f"  `memsheaf hub rejoin {scope}` puts the hub's texts back where you changed them; yours stay in"
-        yield Note(f"{way_out} `memsheaf log`, and memories that the hub never had stay", "yellow")
+        way_out = f"  `memsheaf hub sync --again -s {scope}` puts the hub's texts back where you changed them"
+        stay = "yours stay in `memsheaf log`, and memories that the hub never had stay"
+        yield Note(f"{way_out}; {stay}", "yellow")
 
 
 def _status_value(one: HubStatus) -> dict[str, object]:
     state = one.state
     return {
-        "scope": one.scope,
+        **pick(one, ("scope", "problem", "notice", "members", "machines")),
+        **pick(one.hub, ("namespace", "machine")),
+        **pick(state, ("member", "pulled_at", "held", "left", "refused")),
         "hub": one.hub.shown,
-        "namespace": one.hub.namespace,
-        "machine": one.hub.machine,
-        "member": state.member,
         "offline": "queue" if one.hub.queues else "refuse",
-        "pulled_at": state.pulled_at,
         "pending": len(state.pending) - len(state.held),
-        "held": dict(state.held),
-        "left": dict(state.left),
-        "kept_both": [one._asdict() for one in state.told],
-        "refused": state.refused,
-        "problem": one.problem,
-        "notice": one.notice,
-        "members": [member._asdict() for member in one.members],
-        "machines": [machine._asdict() for machine in one.machines],
+        "kept_both": state.told,
         "open_erasures": {name: [machine.id for machine in left] for name, left in one.open_erasures.items()},
         "untold_erasures": len(state.erasing),
     }

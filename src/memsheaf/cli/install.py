@@ -1,14 +1,14 @@
-"""The commands that install memsheaf in coding agents, and take it out again."""
-
-from __future__ import annotations
+"""The commands that install memsheaf in coding agents, take it out again, and turn it off."""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from shutil import which
+from typing import Annotated
 
-from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
+from memsheaf.cli.call import Call, Result, here, plural
 from memsheaf.cli.output import Note, Part, Styled
+from memsheaf.cli.parser import Place, Usage
 from memsheaf.cli.settings import settings_file
 from memsheaf.cli.transfer import offer_import
 from memsheaf.errors import Refused
@@ -25,29 +25,25 @@ from memsheaf.hosts.installing import (
     program_words,
 )
 from memsheaf.hosts.linking import plan_link
+from memsheaf.hosts.plugin import NAME, write_plugin
 from memsheaf.hosts.settings_files import FileChange, SettingsFiles
+from memsheaf.hosts.switch import EVERYWHERE, read_switch, set_switch
 from memsheaf.scope import around, project_root
 
-_RULES = "rules"
-_LEARNERS = ("claude", "codex", _RULES)
-_HOST = Argument("host", "which agents", "HOST", repeated=True, choices=tuple(HOSTS))
-_YES = Argument("--yes", "do not ask")
-_LINKED = Argument("host", "which agent", "HOST", required=True, choices=("claude-code",))
-_PROJECT = Argument("--project", "in the settings of the repository you are in, for all who work on it")
+Hosts = Annotated[Sequence[str], tuple(HOSTS)]
+Plans = dict[str, list[FileChange]]
 
 
-@takes(
-    _HOST,
-    _YES,
-    DRY_RUN,
-    _PROJECT,
-    Argument("--no-hooks", "the server and its permission only: nothing is recalled or learned by itself"),
-    Argument(
-        "--learn-with", "what reads conversations: your own claude or codex, or rules", "NAME", choices=_LEARNERS
-    ),
-    scoped=False,
-)
-def install(call: Call) -> int:
+def install(
+    call: Call,
+    host: Hosts = (),
+    *,
+    dry_run: bool = False,
+    project: bool = False,
+    no_hooks: bool = False,
+    link: bool = False,
+    plugin: Place = "",
+) -> Result:
     """Give coding agents this memory: the server, its permission, hooks and commands.
 
     Without a HOST it is installed in all agents that are found. It shows what it would add to which file, and asks.
@@ -56,138 +52,171 @@ def install(call: Call) -> int:
     nothing, or brings what an older version wrote up to date. With --project the files of the repository are
     changed, and name the command `memsheaf` without its place on this machine.
 
+    With --link Claude Code keeps its own memory in this project's folder, too: it sets `autoMemoryDirectory` in
+    .claude/settings.local.json of the working tree, which is yours and not committed. What its old folder has is
+    offered for import first, and that folder stays as it is. --plugin writes the Claude Code plugin instead, which
+    does the same as installing, with a marketplace to install it from; write it again after an update.
+
+    arguments:
+      HOST: which agents
+      --dry-run: show what would be done, and change nothing
+      --project: in the settings of the repository you are in, for all who work on it
+      --no-hooks: the server and its permission only: nothing is recalled or learned unasked
+      --link: let Claude Code keep its own memory in this project's folder
+      --plugin DIR: write the Claude Code plugin to an empty folder, or the plugin's
+
     examples:
       memsheaf install
       memsheaf install claude-code codex --yes
-      memsheaf install --dry-run
       memsheaf install cursor --project --no-hooks
-      memsheaf install claude-code --learn-with claude
+      memsheaf install claude-code --link
+      memsheaf install --plugin ~/memsheaf-plugin
     """
-    place, files = _placement(call), SettingsFiles(call.settings().state)
-    hosts = _named(call) or [host for host in HOSTS if is_found(host, call.environment)]
+    if plugin:
+        return _write_plugin(call, plugin)
+    if link:
+        return _link(call, host, dry_run)
+    place, files = _placement(call, is_project=project, has_hooks=not no_hooks), SettingsFiles(call.settings().state)
+    hosts = list(dict.fromkeys(host)) or [name for name in HOSTS if is_found(name, call.environment)]
     if not hosts:
         raise Refused("no coding agent was found on this machine", hint=f"Name one: {', '.join(HOSTS)}.")
-    planned = {host: [files.plan(target) for target in make_targets(host, place)] for host in hosts}
-    for host in [host for host, changes in planned.items() if not changes]:
-        raise Refused(
-            f"{CLIENTS[host]['title']} has no settings in a project",
-            hint=f"Leave --project out: memsheaf install {host}",
-        )
-    done = _carry_out(call, files, planned, "Install")
-    if done is None:
-        return 0
-    learner = "" if call.options.dry_run else _choose_learner(call, hosts)
-    notes = [CLIENTS[host]["then"] for host in hosts if "then" in CLIENTS[host] and place.hooks]
-    if any(has_plugin(host, call.environment) for host in hosts):
+    planned = {name: [files.plan(target) for target in make_targets(name, place)] for name in hosts}
+    for name in [name for name, changes in planned.items() if not changes]:
+        error = Refused(f"{CLIENTS[name]['title']} has no settings in a project")
+        error.hint = f"Leave --project out: memsheaf install {name}"
+        raise error
+    done = _carry_out(call, files, planned, "Install", dry_run)
+    learner = "" if dry_run else _choose_learner(call, hosts)
+    notes = [CLIENTS[name]["then"] for name in hosts if "then" in CLIENTS[name] and place.hooks]
+    if any(has_plugin(name, call.environment) for name in hosts):
         notes.append("The memsheaf plugin is on in Claude Code and does the same: remove it, or uninstall this.")
     restart = Note("start your agents anew, so that they read it; `memsheaf doctor` checks it")
-    return _answer(call, done, {"learn_with": learner}, [Note(note, "yellow") for note in notes], restart)
+    return _answer(call, done, {"learn_with": learner}, dry_run, [Note(note, "yellow") for note in notes], restart)
 
 
-@takes(_HOST, _YES, DRY_RUN, _PROJECT, scoped=False)
-def uninstall(call: Call) -> int:
+def uninstall(call: Call, host: Hosts = (), *, dry_run: bool = False, project: bool = False) -> Result:
     """Take out what `memsheaf install` added to the settings of coding agents.
 
     Without a HOST it is taken out of all. What was there before is there again, byte for byte; where somebody changed
-    a file since, only what is ours goes. Your memories and entries of your own stay where they are.
+    a file since, only what is ours goes, and with it the link of Claude Code's own memory to the project you are in.
+    Your memories and entries of your own stay where they are.
+
+    arguments:
+      HOST: which agents
+      --dry-run: show what would be done, and change nothing
+      --project: from the settings of the repository you are in
 
     examples:
       memsheaf uninstall
       memsheaf uninstall codex --yes
       memsheaf uninstall --dry-run --json
     """
-    place, files = _placement(call), SettingsFiles(call.settings().state)
-    planned = {}
-    for host in _named(call) or HOSTS:
-        found = [files.plan(target) for target in make_removals(host, place, files)]
+    place, files = _placement(call, is_project=project), SettingsFiles(call.settings().state)
+    planned: Plans = {}
+    for name in dict.fromkeys(host) or HOSTS:
+        found = [files.plan(target) for target in make_removals(name, place, files)]
+        if name == "claude-code" and not project:
+            found.append(plan_link(files, here(), project_root(call.settings().places(here())), wanted=False))
         if ours := [one for one in found if one.is_change or (one.problem and "memsheaf" in (one.before or ""))]:
-            planned[host] = ours
+            planned[name] = ours
     if not planned:
-        return call.answer({"hosts": []}, Note("memsheaf is in the settings of no agent; nothing was changed"))
-    done = _carry_out(call, files, planned, "Take this out")
-    return 0 if done is None else _answer(call, done, {}, Note("your memories stay where they are"))
+        return Result({"hosts": []}, Note("memsheaf is in the settings of no agent; nothing was changed"))
+    done = _carry_out(call, files, planned, "Take this out", dry_run)
+    return _answer(call, done, {}, dry_run, Note("your memories stay where they are"))
 
 
-@takes(_LINKED, _YES, DRY_RUN)
-def link(call: Call) -> int:
-    """Let Claude Code keep its own memory in this project's folder.
-
-    Both then read and write the same files. It sets `autoMemoryDirectory` in .claude/settings.local.json of the
-    working tree you are in, which is yours and not committed; all else in that file stays as it is. The memories in
-    its old folder are offered for import first, and that folder stays as it is. `memsheaf unlink` takes the setting
-    out again.
-
-    examples:
-      memsheaf link claude-code
-      memsheaf link claude-code --dry-run
-    """
+def _link(call: Call, hosts: Sequence[str], dry_run: bool) -> Result:
+    """Let Claude Code keep its own memory in this project's folder."""
+    if [*hosts] not in ([], ["claude-code"]):
+        raise Usage("--link is for claude-code alone")
     files, place = SettingsFiles(call.settings().state), Surroundings(here(), call.environment)
     folder = claude_memory_folder(place)
-    with call.memory(scopes=["project"], read_only=call.options.dry_run) as layers:
+    with call.memory(scopes=["project"], read_only=dry_run) as layers:
         change = plan_link(files, here(), layers.root, wanted=True)
         if change.is_change and os.path.isdir(folder):
-            offer_import(call, layers, "claude-code", read_claude_memory(folder))
-        done = _carry_out(call, files, {"claude-code": [change]}, "Link")
-        if done is None:
-            return 1
-        if not call.options.dry_run:
+            offer_import(call, layers, "claude-code", read_claude_memory(folder), dry_run=dry_run)
+        done = _carry_out(call, files, {"claude-code": [change]}, "Link", dry_run)
+        if not dry_run:
             os.makedirs(layers.root, 0o700, exist_ok=True)  # else the client makes it, for all to read
-        return _answer(
-            call, done, {"root": layers.root}, Note("start it anew, so that it uses this project's folder")
-        )
+        restart = Note("start it anew, so that it uses this project's folder")
+        return _answer(call, done, {"root": layers.root}, dry_run, restart)
 
 
-@takes(_LINKED, _YES, DRY_RUN)
-def unlink(call: Call) -> int:
-    """Let Claude Code keep its own memory where it did before `memsheaf link`.
+def _write_plugin(call: Call, place: str) -> Result:
+    """Write the Claude Code plugin, with a marketplace to install it from."""
+    folder = os.path.abspath(place)
+    home = call.home or call.environment.get("MEMSHEAF_HOME")
+    variables = ["env", f"MEMSHEAF_HOME={os.path.abspath(home)}"] if home else []
+    files = write_plugin(folder, [*variables, *program_words()])
+    lines = [f"claude plugin marketplace add {shlex.quote(folder)}", f"claude plugin install {NAME}@{NAME}"]
+    return Result(
+        {"folder": folder, "files": files, "commands": lines},
+        f"Wrote {plural(len(files), 'file')} to {folder}. To install it:",
+        [f"  {line}" for line in lines],
+        Note("restart Claude Code afterwards"),
+    )
 
-    The settings file is again what it was, byte for byte, or without our line where somebody changed it since. No
-    memory is deleted: what was saved meanwhile stays in this project's folder.
+
+def off(call: Call) -> Result:
+    """Turn memory off in coding agents: nothing is recalled, and nothing is kept.
+
+    In the project you are in, or with -s user in every project; `export MEMSHEAF_OFF=1` does it for one shell.
+    Nothing that is remembered changes, and commands work as ever.
 
     examples:
-      memsheaf unlink claude-code
+      memsheaf off
+      memsheaf off -s user
     """
-    files, root = SettingsFiles(call.settings().state), project_root(call.settings().places(here()))
-    change = plan_link(files, here(), root, wanted=False)
-    if not (change.is_change or change.problem):
-        return call.answer({"hosts": [], "root": root}, Note("it is not linked; nothing was changed"))
-    done = _carry_out(call, files, {"claude-code": [change]}, "Unlink")
-    return 1 if done is None else _answer(call, done, {"root": root}, Note("start it anew; no memory was deleted"))
+    return _switch(call, is_off=True)
 
 
-def _named(call: Call) -> list[str]:
-    return list(dict.fromkeys(call.options.host))
+def on(call: Call) -> Result:
+    """Turn memory on again in coding agents.
+
+    examples:
+      memsheaf on
+      memsheaf on -s user
+    """
+    return _switch(call, is_off=False)
 
 
-def _placement(call: Call) -> Placement:
-    """Where the line says to install. `--project` has a meaning of its own here: settings do not read it."""
-    options = call.options
-    is_project, options.project = options.project, None
+def _switch(call: Call, *, is_off: bool) -> Result:
+    settings = call.settings()
+    root = project_root(settings.places(here()))
+    where = EVERYWHERE if call.named == ["user"] else root
+    set_switch(settings.state, where, off=is_off)
+    still = [one for one in read_switch(settings.state) if one in (EVERYWHERE, root)]
+    place = "in every project" if where == EVERYWHERE else "in this project"
+    said = f"memory is {'off' if is_off else 'on'} {place}"
+    if still and not is_off:
+        rest = "everywhere: `memsheaf on -s user`" if EVERYWHERE in still else "in this project: `memsheaf on`"
+        said += f"; it is still off {rest}"
+    return Result({"off": still}, said)
+
+
+def _placement(call: Call, *, is_project: bool, has_hooks: bool = True) -> Placement:
+    """Return where to install, and how the program is started from there."""
     if is_project:
-        return Placement(["memsheaf"], call.environment, "", around(here()), not getattr(options, "no_hooks", False))
-    home = options.home or call.environment.get("MEMSHEAF_HOME") or ""
+        return Placement(["memsheaf"], call.environment, "", around(here()), has_hooks)
+    home = call.home or call.environment.get("MEMSHEAF_HOME") or ""
     home = os.path.abspath(home) if home else ""
-    return Placement(program_words(), call.environment, home, "", not getattr(options, "no_hooks", False))
+    return Placement(program_words(), call.environment, home, "", has_hooks)
 
 
-def _carry_out(
-    call: Call, files: SettingsFiles, planned: dict[str, list[FileChange]], question: str
-) -> dict[str, list[FileChange]] | None:
-    """Show what would change, ask, and do it; None when the person said no."""
-    count = plural(sum(change.is_change for found in planned.values() for change in found), "file")
-    is_asked = not call.options.dry_run and not count.startswith("0 ")
-    if not call.console.json and (call.options.dry_run or (call.console.interactive and not call.options.yes)):
-        call.answer(None, _plan_parts(planned))
-    if not is_asked:
+def _carry_out(call: Call, files: SettingsFiles, planned: Plans, question: str, dry_run: bool) -> Plans:
+    """Show what would change, ask, and do it."""
+    count = plural(sum(change.is_change for changes in planned.values() for change in changes), "file")
+    if dry_run or (call.console.interactive and not call.yes):
+        call.console.show(list(_plan_parts(planned)))
+    if dry_run or count.startswith("0 "):
         return planned
     without, left = f"this changes {count} of other programs; --dry-run shows how", "Nothing was changed."
-    if not call.confirm(f"{question} ({count})?", without=without, left=left):
-        return None
-    return {host: [files.apply(change.target) for change in found] for host, found in planned.items()}
+    call.confirm(f"{question} ({count})?", without=without, left=left)
+    return {host: [files.apply(change.target) for change in changes] for host, changes in planned.items()}
 
 
-def _plan_parts(planned: dict[str, list[FileChange]]) -> Iterator[Part]:
-    """The changes as diffs; of files that are ours as a whole only their names."""
+def _plan_parts(planned: Plans) -> Iterator[Part]:
+    """Yield the changes as diffs; of files that are ours as a whole only their names."""
     for host, changes in planned.items():
         yield Styled(CLIENTS[host]["title"], "bold")
         for change in changes:
@@ -198,50 +227,49 @@ def _plan_parts(planned: dict[str, list[FileChange]]) -> Iterator[Part]:
         yield ""
 
 
-def _answer(call: Call, done: dict[str, list[FileChange]], more: dict[str, object], *notes: Part) -> int:
+def _answer(call: Call, done: Plans, more: dict[str, object], dry_run: bool, *notes: Part) -> Result:
     """Tell what was done to each file, and what to paste into those that were left alone."""
-    rows = [
-        {
-            "host": host,
-            "found": is_found(host, call.environment),
-            "files": [
-                {
-                    "path": one.target.path,
-                    "status": _status(call, one),
-                    "problem": one.problem,
-                    "warning": one.warning,
-                    "diff": one.diff(),
-                }
-                for one in changes
-            ],
-        }
-        for host, changes in done.items()
-    ]
+    rows = []
     parts: list[Part] = []
     for host, changes in done.items():
         title = CLIENTS[host]["title"]
-        for one in changes:
-            if one.warning:
-                parts.append(Styled(f"{title}: {one.warning}", "yellow"))
-            if one.problem:
-                parts += _refusal_parts(one)
-            elif one.is_change and not call.options.dry_run:
-                parts.append(f"{title}: {_status(call, one)} {one.target.path}")
+        files = []
+        for change in changes:
+            path, status = change.target.path, _status(change, dry_run)
+            files.append(
+                {
+                    "path": path,
+                    "status": status,
+                    "problem": change.problem,
+                    "warning": change.warning,
+                    "diff": change.diff(),
+                }
+            )
+            if change.warning:
+                parts.append(Styled(f"{title}: {change.warning}", "yellow"))
+            if change.problem:
+                parts += _refusal_parts(change)
+            elif change.is_change and not dry_run:
+                parts.append(f"{title}: {status} {path}")
+        rows.append({"host": host, "found": is_found(host, call.environment), "files": files})
         if not any(one.is_change or one.problem or one.warning for one in changes):
             parts.append(f"{title}: everything is there already")
-    is_refused = any(one.problem for changes in done.values() for one in changes)
-    is_changed = any(one.is_change for changes in done.values() for one in changes) and not call.options.dry_run
-    return call.answer({"hosts": rows, **more}, parts, *(notes if is_changed else ()), code=1 if is_refused else 0)
+    every = [one for changes in done.values() for one in changes]
+    has_changed = any(one.is_change for one in every) and not dry_run
+    code = 1 if any(one.problem for one in every) else 0
+    return Result({"hosts": rows, **more}, parts, notes if has_changed else None, code=code)
 
 
-def _status(call: Call, change: FileChange) -> str:
+def _status(change: FileChange, dry_run: bool) -> str:
     if change.problem:
         return "refused"
     if not change.is_change:
         return "unchanged"
-    if call.options.dry_run:
+    if dry_run:
         return "would change"
-    return "removed" if change.after is None else "wrote" if change.before is None else "changed"
+    if change.after is None:
+        return "removed"
+    return "wrote" if change.before is None else "changed"
 
 
 def _refusal_parts(change: FileChange) -> Iterator[Part]:
@@ -258,22 +286,17 @@ def _refusal_parts(change: FileChange) -> Iterator[Part]:
 
 def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
     """Ask once what may read conversations, and keep the answer in the settings; "" when nothing was chosen."""
-    chosen = call.options.learn_with
     known = {"claude-code": "claude", "codex": "codex"}
     there = [known[host] for host in hosts if host in known and which(known[host], path=call.environment.get("PATH"))]
-    if not chosen:
-        is_set = settings_file(call).find("model.name").origin != "default"
-        if call.options.yes or not there or not call.console.interactive or is_set:
-            return ""
-        caps = call.settings().spend
-        question = (
-            f"What may read your conversations to learn from them? Your own `{there[0]}` finds more than rules, and "
-            f"counts against your plan: at most {caps.requests_per_day:,} requests a day. Use it?"
-        )
-        chosen = there[0] if call.console.confirm(question) else _RULES
-    if chosen != _RULES and not which(chosen, path=call.environment.get("PATH")):
-        raise Usage(f"--learn-with {chosen}: there is no command {chosen} on the PATH")
-    settings_file(call).set({"model.name": "" if chosen == _RULES else chosen})
+    is_set = settings_file(call).find("model.name").origin != "default"
+    if call.yes or not there or not call.console.interactive or is_set:
+        return ""
+    question = (
+        f"What may read your conversations to learn from them? Your own `{there[0]}` finds more than rules, and "
+        f"counts against your plan: at most {call.settings().spend.requests_per_day:,} requests a day. Use it?"
+    )
+    chosen = there[0] if call.console.confirm(question) else "rules"
+    settings_file(call).set({"model.name": "" if chosen == "rules" else chosen})
     call.forget_settings()
-    call.console.note(f"learning goes by {chosen}; `memsheaf config set model.name NAME` changes it")
-    return str(chosen)
+    call.console.note(f"learning goes by {chosen}; `memsheaf config model.name NAME` changes it")
+    return chosen

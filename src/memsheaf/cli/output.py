@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
+from textwrap import fill, wrap
 from threading import Timer
 from typing import NamedTuple, TextIO
 
@@ -16,8 +17,9 @@ from memsheaf.errors import TextRefused
 from memsheaf.text.neutralize import columns, for_terminal
 
 STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_READ_AT_MOST = 1 << 20
-_LONG = 1.0  # seconds after which someone who waits wants to know
+MAX_INPUT_BYTES = 1 << 20
+WAITING_SECONDS = 1.0  # after which someone who waits wants to know
+MIN_COLUMN_WIDTH = 20  # of the last column of a table
 
 
 class Styled(NamedTuple):
@@ -46,6 +48,19 @@ class Table(NamedTuple):
 Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None  # one part of an answer for people
 
 
+class Result:
+    """What a command answers: a value for programs, parts of a text for people, and the exit code.
+
+    A value may be a function, which is called when a program asks. Without `parts` the value is no document of its
+    own: the command has printed what there was to print.
+    """
+
+    def __init__(self, value: object, *parts: Part, code: int = 0) -> None:
+        self.value = value
+        self.parts = parts
+        self.code = code
+
+
 class Undelivered(Exception):
     """The output could not be written; without a message, because its reader has had enough."""
 
@@ -69,18 +84,22 @@ class Console:
         """Whether a person is there who can be asked."""
         return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
 
-    def answer(self, value: object, *parts: Part, code: int = 0) -> int:
-        """Print a command's result, and give the exit code: `value` as JSON if that was asked for, else the parts.
+    def render(self, answer: Result) -> int:
+        """Print what a command answers, and return the exit code: the value as JSON if asked for, else the parts.
 
-        A value of named fields is an object in JSON; a function is called for the value. JSON is in ASCII, so that
-        nothing in it can break its reader.
+        JSON is in ASCII, so that nothing in it can break its reader.
         """
         if self.json:
-            self._write(json.dumps(_plain(value() if callable(value) else value), indent=2) + "\n")
+            value = answer.value() if callable(answer.value) else answer.value
+            self._write(json.dumps(_plain(value), indent=2) + "\n")
         else:
-            for part in parts:
-                self._show(part)
-        return code
+            self._show(answer.parts)
+        return answer.code
+
+    def show(self, *parts: Part) -> None:
+        """Print to people what they have to know before they are asked."""
+        if not self.json:
+            self._show(parts)
 
     def _show(self, part: Part) -> None:
         if part is None:
@@ -113,8 +132,6 @@ class Console:
         lines, width = for_terminal(text).split("\n"), self._columns(stream)
         for number, line in enumerate(lines):
             if columns(line) > width:
-                from textwrap import fill
-
                 indentation = line[: len(line) - len(line.lstrip(" +-"))]
                 lines[number] = fill(
                     line,
@@ -126,7 +143,7 @@ class Console:
         return "\n".join(lines)
 
     def _table(self, table: Table) -> None:
-        """Print rows in columns; on a terminal the last column is cut to fit."""
+        """Print rows in columns; on a terminal the last column is wrapped between words."""
         rows = list(table.rows)
         if not rows:
             if table.empty:
@@ -134,17 +151,19 @@ class Console:
             return
         cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in (table.head, *rows) if row]
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
-        room = self._columns(self.stdout) - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        is_narrow = room < 20 and len(widths) > 1  # then the last column has a line of its own
-        for *shown, last in cells:
-            if is_narrow:
-                last = "\n    " + _cut(last, self._columns(self.stdout) - 4)
-            else:
-                shown = [cell + " " * (width - columns(cell)) for cell, width in zip(shown, widths, strict=False)]
-                last = _cut(last, room)
-            styled = [
-                self._styled(self.stdout, *pair) for pair in zip_longest([*shown, last], table.styles, fillvalue="")
-            ]
+        indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
+        room = self._columns(self.stdout) - indent
+        if room < MIN_COLUMN_WIDTH and len(widths) > 1:  # then the last column has lines of its own
+            indent, room = 4, self._columns(self.stdout) - 4
+        for *first, last in cells:
+            shown = [cell + " " * (width - columns(cell)) for cell, width in zip(first, widths, strict=False)]
+            lines = [last]
+            if columns(last) > room:
+                lines = wrap(last, max(room, 1), break_long_words=False, break_on_hyphens=False)
+            if indent == 4 and shown:
+                lines.insert(0, "")
+            shown.append(f"\n{' ' * indent}".join(lines))
+            styled = [self._styled(self.stdout, *pair) for pair in zip_longest(shown, table.styles, fillvalue="")]
             self._write("  ".join(styled).rstrip() + "\n")
 
     def _exact(self, data: bytes) -> None:
@@ -157,7 +176,7 @@ class Console:
             self.stdout.flush()
             buffer.write(data)
 
-    def read_all(self, *, most: int = _READ_AT_MOST) -> str:
+    def read_all(self, *, most: int = MAX_INPUT_BYTES) -> str:
         """The text on standard input. Raises TextRefused when it is too long, or not UTF-8."""
         if self.stdin is None:
             return ""
@@ -196,7 +215,7 @@ class Console:
             yield
             return
 
-        timer = Timer(_LONG, self.note, (f"{what} ...",))
+        timer = Timer(WAITING_SECONDS, self.note, (f"{what} ...",))
         timer.start()
         try:
             yield
@@ -229,6 +248,11 @@ class Console:
         """Hand everything on. Raises Undelivered."""
         with _delivering():
             self.stdout.flush()
+
+    @property
+    def width(self) -> int:
+        """Return how many columns a page has that is laid out for people."""
+        return min(self._columns(self.stdout), 80) if self.stdout.isatty() else 80
 
     def _columns(self, stream: TextIO) -> int:
         """Return how wide the terminal is; for what is no terminal, wide enough for anything."""
@@ -268,12 +292,3 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return value if isinstance(value, str) or not isinstance(value, Iterable) else [_plain(one) for one in value]
-
-
-def _cut(text: str, room: int) -> str:
-    """Cut a text behind a word, so that it fits into so many columns; inside of one only where it is longer."""
-    if columns(text) <= room:
-        return text
-    while text and columns(text) > room - 1:
-        text = text.rpartition(" ")[0] or text[: min(len(text) - 1, room)]
-    return text.rstrip() + "…"

@@ -1,49 +1,97 @@
-"""Commands for the memory folder in a repository: `init` keeps it there, `trust` accepts one that came along."""
-
-from __future__ import annotations
+"""Commands for where memory lives: `init` keeps it in the repository, `trust` accepts what came along."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from stat import S_ISREG
+from typing import NamedTuple
 
-from memsheaf.cli.call import Call, here, pick, plural
-from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
+from memsheaf.cli.call import Call, Result, here, pick, plural
+from memsheaf.cli.output import Note, Table
+from memsheaf.cli.parser import Usage
 from memsheaf.config import Settings
-from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed
+from memsheaf.errors import MemsheafError, PathRefused, ScopeRefused, StoreFailed
+from memsheaf.hub.replica_state import settings_of
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import (
     FOLDER,
+    KnownScope,
     Scope,
     find_repository,
     foreign_owners,
+    has_hub,
     is_accepted,
+    list_scopes,
     private_root,
     project_root,
     refuse_links,
     repository_around,
     split_root,
 )
-from memsheaf.sheaf import Sheaf
-from memsheaf.state.trust import accept, withdraw
+from memsheaf.sheaf import Sheaf, list_notices
+from memsheaf.state.trust import accept
+from memsheaf.state.trust import withdraw as withdraw_trust
 from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.transfer import Locations, list_shared
 from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
-from memsheaf.worktree import count_memories, list_tracked
+from memsheaf.worktree import count_memories, find_tree, list_tracked
 
 _FIELDS = ("path", "name", "description", "trust", "version")
+_ORDER = ("project", "user", "agent", "team", "task", "session", "")
 
 
-@takes(
-    Argument("--undo", "move it back to where it was before, out of the repository"),
-    DRY_RUN,
-    Argument("--yes", "do not ask"),
-)
-def init(call: Call) -> int:
+class ScopeFolder(NamedTuple):
+    """A scope and the folder it lives in. A project that is not the present one has no scope to call it by."""
+
+    scope: str
+    root: str
+    memories: int
+    key: str
+    title: str
+    hub: str
+
+
+def scopes(call: Call) -> Result:
+    """List which scopes there are, where each lives, how many memories it has, and its hub.
+
+    Projects other than the present one are in brackets; `--project DIR` with their folder reaches them.
+
+    examples:
+      memsheaf scopes
+      memsheaf scopes --json
+    """
+    settings = call.settings()
+    with call.memory() as memory:
+        notices = list_notices(memory)
+    found = []
+    for scope in list_scopes(settings.places(here()), find_tree):
+        name = "" if scope.key.startswith("project~") else scope.name
+        count = count_memories(scope.root)
+        found.append(ScopeFolder(name, scope.root, count, scope.key, scope.title, _hub_of(scope, settings)))
+    found.sort(key=lambda folder: _ORDER.index(folder.scope.partition("/")[0]))
+    rows = [
+        (one.scope or f"({one.title})", plural(one.memories, "memory", "memories"), one.root, one.hub)
+        for one in found
+    ]
+    value = {"home": settings.home, "scope": call.scope(), "scopes": found}
+    if notices:
+        value["notices"] = notices
+    return Result(value, Table(rows, ("bold",)), [Note(notice, "yellow") for notice in notices])
+
+
+def _hub_of(scope: KnownScope, settings: Settings) -> str:
+    """Return the address of a scope's hub, "" when it has none."""
+    with suppress(MemsheafError, OSError):
+        hub = settings_of(scope.root) if has_hub(scope.root, settings.home) else None
+        return hub.shown if hub else ""
+    return ""
+
+
+def init(call: Call, *, undo: bool = False, dry_run: bool = False) -> Result:
     """Keep this project's memory in its repository, in the folder .memory.
 
     Everything the project has at home moves there with its history: memories, notes, tasks, sessions, logs, and what
@@ -54,69 +102,77 @@ def init(call: Call) -> int:
 
     --undo moves everything back. What is committed stays in the repository, too.
 
+    arguments:
+      --undo: move it back to where it was before, out of the repository
+      --dry-run: show what would be done, and change nothing
+
     examples:
       memsheaf init --dry-run
       memsheaf init
-      memsheaf init --yes
       memsheaf init --undo
     """
-    settings, options = call.settings(), call.options
+    settings = call.settings()
     checkout, identity = find_repository(here(), settings.home)
     if not checkout:
         raise ScopeRefused(f"there is no repository around {here()!r}", hint="`git init` makes one.")
     root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
     refuse_hub(Locations(home, root, settings.home, settings.state, settings.cache))
-    if options.undo:
-        return _undo_init(call, checkout, home)
+    if undo:
+        return _undo_init(call, checkout, home, is_trial=dry_run)
     was_there = os.path.lexists(root)
     if was_there:
         _open_memory(checkout).close()
-    if options.dry_run:
-        return _answer_move(call, {"root": root, "made": not was_there}, home, _plan_move(home))
-    if planned := _plan_move(home).files:
-        if call.console.interactive and not options.yes:
-            call.answer(None, (f"  {path}" for path in planned))
-        count = plural(len(planned), "file")
-        if not call.confirm(
+    plan = _plan_move(home)
+    if dry_run:
+        value = {"root": root, "made": not was_there}
+        return _answer_move(value, home, plan, ["There is nothing to move."], is_trial=True)
+    if plan.files:
+        if call.console.interactive and not call.yes:
+            call.console.show([f"  {path}" for path in plan.files])
+        count = plural(len(plan.files), "file")
+        call.confirm(
             f"Move {count} into {root}, where they can be committed with the code?",
             without=f"init moves {count} into the repository, and `memsheaf init --dry-run` shows which",
             left="Nothing was moved.",
-        ):
-            return 1
+        )
     if was_there:  # else the folder at home becomes it, and is prepared then
-        _refuse_journals(call, checkout, root)
+        _refuse_journals(checkout, root)
         _prepare(checkout)
     moved = _move(settings, home, root, lambda: accept(settings.home, checkout))
     made = _prepare(checkout) or not was_there
     said = [f"{'Made' if made else 'There is already'} {root}"]
     if project_root(settings.places(here())) != root:
         said.append("The settings or the environment put this project's memory elsewhere, so it is not used yet.")
-    return _answer_move(call, {"root": root, "made": made}, home, moved, said)
+    last = "Undo with `memsheaf init --undo`." if moved.files else ""
+    return _answer_move({"root": root, "made": made}, home, moved, said, last=last)
 
 
-def _undo_init(call: Call, checkout: str, home: str) -> int:
+def _undo_init(call: Call, checkout: str, home: str, *, is_trial: bool) -> Result:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
     settings, root = call.settings(), os.path.join(checkout, FOLDER)
+    nothing = [f"There is nothing to move from {root}"]
     is_in_use = is_accepted(settings.home, checkout)
     if not is_in_use and not os.path.lexists(root):
-        return _answer_move(call, {"root": home, "kept": []}, root, MovedProject(()))
+        return _answer_move({"root": home, "kept": []}, root, MovedProject(()), nothing)
     if not is_in_use or not os.path.isdir(root):
-        raise ScopeRefused(f"the memory of {checkout!r} is not in use", hint="`memsheaf scopes` shows where it is.")
+        error = ScopeRefused(f"the memory of {checkout!r} is not in use")
+        error.hint = "`memsheaf scopes` shows where it is."
+        raise error
     _open_memory(checkout).close()
     keep = list_tracked(checkout, root)
     if keep is None:
         raise StoreFailed(f"git does not say which files of {root!r} are committed")
-    if call.options.dry_run:
-        return _answer_move(call, {"root": home, "kept": keep}, root, _plan_move(root))
+    if is_trial:
+        return _answer_move({"root": home, "kept": keep}, root, _plan_move(root), nothing, is_trial=True)
     ignore = os.path.join(root, ".gitignore")
     with suppress(OSError), open(ignore, encoding="utf-8") as file:
         if ".gitignore" not in keep and file.read() == IGNORED:
             os.unlink(ignore)
-    moved = _move(settings, root, home, lambda: withdraw(settings.home, checkout), keep)
+    moved = _move(settings, root, home, lambda: withdraw_trust(settings.home, checkout), keep)
     said = [f"{plural(len(keep), 'committed file')} stayed in {root}, too"] if keep else []
     if not moved.files and not os.path.lexists(root):
         said.append(f"Removed {root}, which held no memories")
-    return _answer_move(call, {"root": home, "kept": keep}, root, moved, said)
+    return _answer_move({"root": home, "kept": keep}, root, moved, said or nothing)
 
 
 def _plan_move(source: str) -> MovedProject:
@@ -133,29 +189,31 @@ def _move(
 
 
 def _answer_move(
-    call: Call, value: dict[str, object], source: str, moved: MovedProject, said: Sequence[str] = ()
-) -> int:
+    value: dict[str, object],
+    source: str,
+    moved: MovedProject,
+    said: Sequence[str],
+    *,
+    is_trial: bool = False,
+    last: str = "",
+) -> Result:
     """Report what was moved, or would be."""
-    trial = call.options.dry_run
-    lines = list(said)
+    count = plural(len(moved.files), "file")
+    lines = [] if moved.files and (is_trial or said[:1] == [f"There is nothing to move from {source}"]) else [*said]
     if moved.files:
-        count = plural(len(moved.files), "file")
-        lines.append(f"{'Would move' if trial else 'Moved'} {count} from {source}, with the history")
-    elif not lines and (trial or call.options.undo):
-        lines.append(f"There is nothing to move from {source}")
-    lines += [f"  {path}" for path in moved.files if trial]
+        lines.append(f"{'Would move' if is_trial else 'Moved'} {count} from {source}, with the history")
+    if is_trial:
+        lines += [f"  {path}" for path in moved.files]
     lines += [f"  {old} is now {new}: another text has its name" for old, new in moved.renamed]
     lines += [f"  left {path}: {why}" for path, why in moved.left]
-    if moved.files and not trial and not call.options.undo:
-        lines.append("Undo with `memsheaf init --undo`.")
     value |= {
         "from": source if moved.files or moved.left else "",
         "files": moved.files,
         "renamed": [{"path": old, "as": new} for old, new in moved.renamed],
         "left": [{"path": path, "why": why} for path, why in moved.left],
-        "dry_run": trial,
+        "dry_run": is_trial,
     }
-    return call.answer(value, lines, code=1 if moved.left else 0)
+    return Result(value, lines, last or None, code=1 if moved.left else 0)
 
 
 def _open_memory(checkout: str, *, create: bool = False) -> Folder:
@@ -184,12 +242,7 @@ def _prepare(checkout: str) -> bool:
             raise StoreFailed(f"{checkout!r} cannot be changed: {error.strerror or error}") from None
 
 
-@takes(
-    Argument("--yes", "accept it without asking"),
-    Argument("--memories", "also take every memory that is listed as your own, as if you had confirmed each"),
-    Argument("--withdraw", "use the folder no longer; its files stay as they are"),
-)
-def trust(call: Call) -> int:
+def trust(call: Call, *, memories: bool = False, withdraw: bool = False) -> Result:
     """Show the memory that came with this repository, and use it once you accept it.
 
     It shows CONTEXT.md and NOTES.md, which are loaded into every prompt, and lists the memories.
@@ -197,32 +250,39 @@ def trust(call: Call) -> int:
     and the two files are loaded in the version that was shown; when they change, look again. What others committed
     stays listed apart, as data from this repository, unless you confirm it (`memsheaf review --approve FILE`, or
     --memories for all). Files of tasks, sessions and logs are counted; what a task or a session has is shown and
-    accepted with --scope. A journal that git tracks is not accepted. Without --yes, and where nobody can be asked,
+    accepted with -s. A journal that git tracks is not accepted. Without --yes, and where nobody can be asked,
     it is only shown, and the exit code is 1.
 
-    With --scope team/NAME it does the same for what other members of the team saved.
+    With -s team/NAME it does the same for what other members of the team saved.
+
+    arguments:
+      --memories: also take every memory that is listed as your own, as if you had confirmed each
+      --withdraw: use the folder no longer; its files stay as they are
 
     examples:
       memsheaf trust
-      memsheaf trust --scope team/acme
+      memsheaf trust -s team/acme
       memsheaf trust --yes
       memsheaf trust --withdraw
     """
-    settings, options, console = call.settings(), call.options, call.console
-    if Scope.parse(call.scope()).layer == "team":
-        return _trust_team(call)
+    settings = call.settings()
+    scope = call.scope()
+    layer = Scope.parse(scope).layer
+    if layer == "team":
+        if withdraw:
+            raise Usage("--withdraw is about a repository; `memsheaf hub remove` takes the hub from a team's memory")
+        return _trust_team(call, take_all=memories)
     checkout, identity = repository_around(here())
     root = os.path.join(checkout, FOLDER) if checkout else ""
     owners = sorted(foreign_owners(checkout)) if checkout else []
     if not root or not (os.path.lexists(root) or owners):
         raise ScopeRefused(f"there is no {FOLDER} around {here()!r}", hint="`memsheaf init` makes one.")
-    if options.withdraw:
-        withdraw(settings.home, checkout)
+    if withdraw:
+        withdraw_trust(settings.home, checkout)
         said = f"{root} is not used any more; its files are as they were."
-        return call.answer({"root": root, "accepted": False}, said)
+        return Result({"root": root, "accepted": False}, said)
     refuse_links(checkout, root)
-    scope = call.scope()
-    if Scope.parse(scope).layer not in ("project", "task", "session"):
+    if layer not in ("project", "task", "session"):
         raise ScopeRefused(f"the scope {scope!r} is in no repository")
 
     own = settings._replace(project=root)
@@ -231,20 +291,18 @@ def trust(call: Call) -> int:
         loaded, rows = _loaded_apart(sheaf, found)
         layers = _count_layers(settings, root) if scope == "project" else {}
         before = is_accepted(settings.home, checkout)
-        if not console.json:
-            call.answer(None, f"{sheaf.root}: {plural(len(rows), 'memory', 'memories')}")
-            call.answer(None, _shown_lines(loaded, rows, {}, owners, layers))
-        accepted = options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
+        call.console.show(f"{sheaf.root}: {plural(len(rows), 'memory', 'memories')}")
+        call.console.show(list(_shown_lines(loaded, rows, {}, owners, layers)))
+        accepted = _accepts(call)
         if accepted:
-            _refuse_journals(call, checkout, root)
+            _refuse_journals(checkout, root)
             accept(settings.home, checkout)
-            shown = [*loaded, *(rows if options.memories else ())]
-            sheaf.own.accept([(one.path, one.version) for one in shown])
+            _take(sheaf, loaded, rows if memories else ())
     private = private_root(settings.home, identity)
     waiting = count_memories(private)
     nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
     count = plural(waiting, "memory is", "memories are")
-    return call.answer(
+    return Result(
         {
             "root": root,
             "accepted": accepted or before,
@@ -260,33 +318,38 @@ def trust(call: Call) -> int:
     )
 
 
-def _trust_team(call: Call) -> int:
+def _accepts(call: Call) -> bool:
+    """Return True if --yes was given or a person agrees."""
+    console = call.console
+    return call.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
+
+
+def _take(sheaf: Sheaf, loaded: Sequence[Memory], rows: Sequence[Row]) -> None:
+    sheaf.own.accept([(one.path, one.version) for one in loaded] + [(row.path, row.version) for row in rows])
+
+
+def _trust_team(call: Call, *, take_all: bool) -> Result:
     """Show what other members of a team saved, and accept it once a person agrees."""
-    options, console = call.options, call.console
-    if options.withdraw:
-        raise Usage("--withdraw is about a repository; `memsheaf hub remove` takes the hub from a team's memory")
     with call.reading() as sheaf:
         found = [row for row in sheaf.list() if row.state in ("ok", "free") and row.trust == "shared"]
         by = sheaf.own.committers(found)
         loaded, rows = _loaded_apart(sheaf, found)
-        if not console.json:
-            call.answer(None, f"{sheaf.scope}: {plural(len(rows), 'memory', 'memories')} of other members")
-            call.answer(None, _shown_lines(loaded, rows, by, [], {}))
-        accepted = bool(found) and (
-            options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
-        )
+        call.console.show(f"{sheaf.scope}: {plural(len(rows), 'memory', 'memories')} of other members")
+        call.console.show(list(_shown_lines(loaded, rows, by, [], {})))
+        accepted = bool(found) and _accepts(call)
         if accepted:
-            sheaf.own.accept([(one.path, one.version) for one in [*loaded, *(rows if options.memories else ())]])
-    files = [one.path for one in loaded]
-    said = f"Accepted on this machine: {', '.join(files) or 'nothing'}" if not options.memories else "Accepted: all."
-    nothing = "Nothing was accepted; --yes does." if found else "Nothing here is another member's."
+            _take(sheaf, loaded, rows if take_all else ())
+    said = "Nothing was accepted; --yes does." if found else "Nothing here is another member's."
+    if accepted:
+        files = ", ".join(one.path for one in loaded) or "nothing"
+        said = "Accepted: all." if take_all else f"Accepted on this machine: {files}"
     value = {
         "scope": str(sheaf.scope),
         "accepted": accepted,
         "files": {memory.path: memory.text for memory in loaded},
         "memories": [{**pick(row, _FIELDS), "by": by.get(row.path, "")} for row in rows],
     }
-    return call.answer(value, said if accepted else nothing, code=0 if accepted or not found else 1)
+    return Result(value, said, code=0 if accepted or not found else 1)
 
 
 def _loaded_apart(sheaf: Sheaf, found: Sequence[Row]) -> tuple[list[Memory], list[Row]]:
@@ -295,7 +358,7 @@ def _loaded_apart(sheaf: Sheaf, found: Sequence[Row]) -> tuple[list[Memory], lis
     return loaded, [row for row in found if row.path not in (CONTEXT, NOTES)]
 
 
-def _refuse_journals(call: Call, checkout: str, root: str) -> None:
+def _refuse_journals(checkout: str, root: str) -> None:
     """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
     folders = (path.rpartition("/")[0] for path in list_tracked(checkout, root) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):

@@ -30,43 +30,52 @@ from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
 from memsheaf.chat.terminal.slash import Commands
 from memsheaf.chat.turn import Failed
 from memsheaf.cli import main
-from memsheaf.cli.call import Call, here
+from memsheaf.cli.call import Call, has_windows, here
 from memsheaf.cli.chat_agent import open_agent
-from memsheaf.cli.command import Usage, load
+from memsheaf.cli.commands import COMMANDS, GROUPS
 from memsheaf.cli.output import Console, Undelivered
-from memsheaf.cli.reference import following_words
+from memsheaf.cli.pages import following_words
+from memsheaf.cli.parser import Usage
 from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.web.links import open_link
 
 _MESSAGE = 1 << 20  # bytes of one message
+COST_DAYS = "30"
+_OF_THE_PROJECT = ("notes", "task", "promote")
+"""Commands that work on the project, whatever the chat is about."""
 
 
-def run_chat(call: Call) -> int:
-    """Talk with the person at the terminal, or answer what --print or standard input says; gives the exit code."""
-    console, options = call.console, call.options
-    if options.url and not options.model:
-        raise Usage("--url goes with --model")
-    if options.print and options.message:
-        raise Usage("give a message alone to begin a conversation, or with --print to have one answer")
-    message = _message(call) if options.print else None
+def run_chat(
+    call: Call,
+    words: Sequence[str],
+    printed: Sequence[str],
+    *,
+    model: str,
+    url: str,
+    resume: str | None,
+    allow: Sequence[str],
+) -> int:
+    """Talk with the person at the terminal, or answer what --print or standard input says; return the exit code."""
+    console = call.console
+    message = _message(call, printed) if printed else None
     is_terminal = console.stdin is not None and console.stdin.isatty() and console.stdout.isatty()
     try:
         agent = open_agent(
             call.settings(),
             cwd=here(),
             scopes=call.scopes(),
-            model=options.model or "",
-            url=options.url or "",
-            resume=options.resume,
-            permission=Permission(allow=options.allow or (), planning=options.plan),
+            model=model,
+            url=url,
+            resume=resume,
+            permission=Permission(allow=allow),
             environment=call.environment,
         )
         try:
             with WebProcess(call) as web:
                 if message is None and not console.json and is_terminal:
-                    return _talk(call, agent, web)
-                return _answer(call, agent, message, web)
+                    return _talk(call, agent, web, " ".join(words), shows_last=resume is not None)
+                return _answer(call, agent, message, " ".join(words), web)
         finally:
             agent.close(wait=0.0)  # whoever wants to wait has done so
     except OutputClosed as error:
@@ -78,7 +87,7 @@ def run_chat(call: Call) -> int:
         return 1
 
 
-def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
+def _talk(call: Call, agent: Agent, web: WebProcess, first: str, *, shows_last: bool) -> int:
     """A chat with a person."""
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
@@ -88,10 +97,10 @@ def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     counts = [(scope.name, len(scope.list())) for scope in agent.memory.layers.open_scopes()]
     for line in render_greeting(agent, counts):
         screen.note(line)
-    if call.options.resume:
+    if shows_last:
         commands.show_last()
     history = InputHistory(agent.memory.layers.own.state)
-    repl.run(_reader(history, repl, call.environment), history, first=" ".join(call.options.message or ()))
+    repl.run(_reader(history, repl, call.environment), history, first=first)
     return 0
 
 
@@ -105,8 +114,8 @@ def _reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -
     return PlainReader(history, repl)
 
 
-def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> int:
-    """Answer one message, or all on standard input, without questions to a person."""
+def _answer(call: Call, agent: Agent, message: str | None, first: str, web: WebProcess) -> int:
+    """Result one message, or all on standard input, without questions to a person."""
     console = call.console
     screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
     codes: list[int] = []
@@ -117,7 +126,7 @@ def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> i
         if not then.message:
             return int(then.failed or any(codes))
         return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
-    for line in chain([" ".join(call.options.message)] if call.options.message else [], _lines(console)):
+    for line in chain([first] if first else [], _lines(console)):
         then = commands.do(line)
         if then.leave:
             break
@@ -147,9 +156,14 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebPro
         run,
         files=lambda: [agent.memory.layers.label(row.ref) for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
-        complete=lambda words: [word for word in following_words(words[0]) if word.startswith(words[-1])],
+        complete=_complete,
         web=web.open,
     )
+
+
+def _complete(words: Sequence[str]) -> list[str]:
+    known = words[0] in COMMANDS or words[0] in GROUPS
+    return [word for word in following_words(words[0]) if word.startswith(words[-1])] if known else []
 
 
 class WebProcess:
@@ -162,9 +176,7 @@ class WebProcess:
 
     def open(self) -> str:
         """Start the page unless it runs, open the browser where a person sits at it, and return a link to it."""
-        environment = self._call.environment
-        has_windows = sys.platform in ("darwin", "win32") or any(map(environment.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-        if self._call.console.interactive and has_windows:  # else a browser would take the terminal
+        if self._call.console.interactive and has_windows(self._call.environment):
             open_link(self._new_link(), self._folders.enter_context(TemporaryDirectory(prefix="memsheaf-")))
         return self._new_link()
 
@@ -179,7 +191,7 @@ class WebProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=complaints,
-                    env=self._call.chosen(),
+                    env=self._call.variables(),
                     start_new_session=True,  # Ctrl-C is for the chat
                 )
                 assert self._process.stdout
@@ -209,32 +221,33 @@ class WebProcess:
 def _run(call: Call, agent: Agent, screen: Screen | JsonScreen, words: Sequence[str]) -> int:
     """Run another command in this process, on the memory that the chat is about."""
     console = call.console
-    line = [words[0], *_scope_words(call, agent, words), *words[1:]]
+    name, *rest = words
+    line = [name, *_scope_words(call, agent, words), *rest]
+    if name == "dream":
+        line = ["consolidate", "--if-due", *(["--apply"] if "run" in rest else [])]
+    elif name == "cost":
+        line = ["doctor", "--cost", rest[-1] if rest else COST_DAYS]
+    elif name == "conversations":
+        line = ["chat", "--list", *_scope_words(call, agent, words)]
     if isinstance(screen, Screen):
         stdin, stdout, stderr = console.stdin, console.stdout, console.stderr
         return main(line, environment=call.environment, stdin=stdin, stdout=stdout, stderr=stderr)
     out, err = io.StringIO(), io.StringIO()
-    code = main([line[0], "--json", *line[1:]], environment=call.environment, stdout=out, stderr=err)
-    value = {"event": "ran", "command": words[0], "code": code, "answer": json.loads(out.getvalue() or "null")}
+    code = main(["--json", *line], environment=call.environment, stdout=out, stderr=err)
+    value = {"event": "ran", "command": name, "code": code, "answer": json.loads(out.getvalue() or "null")}
     console.say(json.dumps(value))
     console.flush()
     return code
 
 
 def _scope_words(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
-    """Which memory a command is about, as words for its line, unless it says so itself."""
-    chosen = [
-        word
-        for name in ("home", "project")
-        if (value := getattr(call.options, name))
-        for word in (f"--{name}", value)
-    ]
-    try:
-        is_scoped = load(words[0]).scoped
-    except Usage:  # `main` says so
-        is_scoped = False
-    named = not agent.memory.layers.given or "--scope" in words or "--agent" in words
-    return chosen if named or not is_scoped else [*chosen, "--scope", agent.scope]
+    """Return which memory a command is about, as words for its line, unless it says so itself."""
+    chosen = []
+    for name, value in (("home", call.home), ("project", call.project)):
+        if value:
+            chosen += [f"--{name}", value]
+    is_named = not agent.memory.layers.given or "--scope" in words or "-s" in words
+    return chosen if is_named or words[0] in _OF_THE_PROJECT else [*chosen, "--scope", agent.scope]
 
 
 def _screen(console: Console, *, live: bool) -> Screen:
@@ -260,8 +273,8 @@ def _size(console: Console) -> os.terminal_size:
     return os.terminal_size((size.columns or 80, size.lines or 24))
 
 
-def _message(call: Call) -> str:
-    parts = [call.console.read_all(most=_MESSAGE) if part == "-" else part for part in call.options.print]
+def _message(call: Call, printed: Sequence[str]) -> str:
+    parts = [call.console.read_all(most=_MESSAGE) if part == "-" else part for part in printed]
     text = "\n\n".join(part.strip("\n") for part in parts if part.strip())
     if not text:
         raise Usage("--print is given no text")

@@ -1,18 +1,18 @@
 """Commands that bring memories in and out: archives, and the memories of other tools."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Annotated, Any
 
-from memsheaf.cli.call import BY, Call, here, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
+from memsheaf.cli.call import BY, Call, Result, here, plural
 from memsheaf.cli.output import Note
+from memsheaf.cli.parser import Place, Usage
 from memsheaf.errors import Ref, Refused, StoreFailed
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
+from memsheaf.memory import Allow
 from memsheaf.open_scope import new_group
 from memsheaf.scope import KnownScope, inside, private_root, repository_around
 from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, list_notices
@@ -20,50 +20,47 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported, list_scopes, take_in
 from memsheaf.transfer import export as write_archive
 
-EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
-SUCH_AS = ", such as"
-SAMPLES = 3  # memories of a scope and type that are shown before an import
+EMBEDDING_SECONDS = 5.0  # that an import goes on to embed what came in
+Tool = Annotated[str, tuple(TOOLS)]
+_SUCH_AS = ", such as"
+MAX_SAMPLES = 3  # memories of a scope and type that are shown before an import
 
 
-@takes(
-    Argument("target", "a new file in .zip", "TARGET", required=True),
-    Argument("--history", "also the journals: what each file was before, and what was forgotten"),
-)
-def export(call: Call) -> int:
+def export(call: Call, target: Place, *, history: bool = False) -> Result:
     """Write all your memories, or those of one scope, to a new archive.
 
-    Without --scope all of them are in it: yours, those of every project with its tasks, sessions and daily log, of
+    Without -s all of them are in it: yours, those of every project with its tasks, sessions and daily log, of
     agents and teams, each scope in a folder. The answer says what is in it, and `memsheaf import` reads it back. The
     same files give the same bytes. What cannot be read whole, or is no Markdown, is left out and named, and the exit
     code is 1. Settings, what waits to be learned or reviewed, and conversations stay at home.
 
+    arguments:
+      TARGET: a new file in .zip
+      --history: also the journals: what each file was before, and what was forgotten
+
     examples:
       memsheaf export backup.zip --history
-      memsheaf export --scope project project.zip
-      memsheaf export --scope user mine.zip
+      memsheaf export -s user mine.zip
     """
-    target, options = call.options.target, call.options
     with ExitStack() as stack, call.console.waiting("exporting"):
-        if options.scope or options.agent:
+        if call.named:
             sheaves = {"": stack.enter_context(call.reading())}
         else:
             known = stack.enter_context(AllScopes(call.settings(), here(), read_only=True))
             found = [one for one in known.list() if one.layer not in SCRATCH and os.path.isdir(one.root)]
             sheaves = {_folder_of(known, one): known.sheaf(one) for one in found}
-        done = write_archive(
-            {folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=options.history
-        )
+        done = write_archive({folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=history)
         notices = list_notices(stack.enter_context(call.memory()))
         counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
-    left_out = [{"path": path, "why": why} for path, why in done.left_out]
     if not done.written:
         call.console.note("there is nothing to export yet; the archive is empty")
-    return call.answer(
+    left_out = [{"path": path, "why": why} for path, why in done.left_out]
+    return Result(
         {"target": target, "files": done.written, "scopes": counts, "left_out": left_out, "notices": notices},
         f"Exported {plural(done.written, 'file')} to {target}:",
-        (f"  {scope}: {plural(count, 'memory', 'memories')}" for scope, count in counts.items()),
-        "It is with the history." if options.history else "It is without the history; --history adds it.",
-        (f"  left out {path}: {why}" for path, why in done.left_out),
+        [f"  {scope}: {plural(count, 'memory', 'memories')}" for scope, count in counts.items()],
+        "It is with the history." if history else "It is without the history; --history adds it.",
+        [f"  left out {path}: {why}" for path, why in done.left_out],
         [Note(notice, "yellow") for notice in notices],
         code=1 if left_out else 0,
     )
@@ -78,21 +75,16 @@ def _folder_of(known: AllScopes, scope: KnownScope) -> str:
     return os.path.relpath(private_root(home, repository_around(tree)[1] if tree else scope.root), home)
 
 
-@takes(
-    Argument(
-        "source",
-        "a folder, a zip, tar or tar.gz file; with --from its file or folder, else its usual place",
-        "SOURCE",
-    ),
-    Argument("--from", "the tool whose memories these are", "TOOL", choices=tuple(TOOLS)),
-    Argument("--replace", "let what comes in take the place of what is there"),
-    DRY_RUN,
-    Argument("--history", "also what each file was before, if the source has a journal"),
-    Argument("--yes", "with --from, do it without asking"),
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def import_(call: Call) -> int:
+def import_(
+    call: Call,
+    source: Place = "",
+    *,
+    from_: Tool = "",
+    replace: bool = False,
+    dry_run: bool = False,
+    history: bool = False,
+    anyway: bool = False,
+) -> Result:
     """Bring in the memories of a folder, an archive or another tool.
 
     Each scope gets one commit. A folder or archive may be what `export` wrote, any folder of Markdown files, or a
@@ -107,6 +99,14 @@ def import_(call: Call) -> int:
     all else to the project; what lies in a repository is unconfirmed until you approve it (`memsheaf review`). One
     `memsheaf undo` undoes it. What is left out is named, and a second run finds nothing new.
 
+    arguments:
+      SOURCE: a folder, a zip, tar or tar.gz file; with --from its file or folder, else its usual place
+      --from TOOL: the tool whose memories these are
+      --replace: let what comes in take the place of what is there
+      --dry-run: show what would be done, and change nothing
+      --history: also what each file was before, if the source has a journal
+      --anyway: bring in what a memory here says already, and what was forgotten here
+
     examples:
       memsheaf import memories.zip --dry-run
       memsheaf import ./memories --replace
@@ -114,40 +114,54 @@ def import_(call: Call) -> int:
       memsheaf import --from server-memory ~/memory.jsonl --yes
     """
     try:
-        return _import_from(call, foreign) if (foreign := getattr(call.options, "from")) else _import_archive(call)
+        if from_:
+            if replace or history:
+                raise Usage("--replace and --history are for archives of memsheaf, not for --from")
+            return _import_from(call, from_, source, Allow(anyway=anyway), dry_run)
+        if not source:
+            raise Usage("SOURCE is missing; --from TOOL knows the usual places of other tools")
+        options = {"replace": replace, "dry_run": dry_run, "history": history, "allow": Allow(anyway=anyway)}
+        return _import_archive(call, source, options)
     except Refused as error:
         error.hint = error.hint or "Look at it by hand, take out what does not belong, and import the rest."
         raise
 
 
-def _import_archive(call: Call) -> int:
+def _import_archive(call: Call, source: str, options: dict[str, Any]) -> Result:
     """Bring in what `export` wrote, or any folder or archive of Markdown files."""
-    options = call.options
-    if not options.source:
-        raise Usage("SOURCE is missing; --from TOOL knows the usual places of other tools")
-    folders = [] if options.scope or options.agent else list_scopes(options.source)
+    folders = [] if call.named else list_scopes(source)
     group, places, done = new_group(), [], []
+    is_trial = bool(options["dry_run"])
     for folder in folders or ("",):
-        place, imported = _take_in(call, folder, group)
+        place, imported = _take_in(call, source, folder, {**options, "also": group})
         done.append((folder, imported))
         if count := len(imported.added) + len(imported.replaced):
             places.append(f"  {count:,} to the {place}")
-    paths: dict[str, list[str]] = {
+    paths = {
         field: [inside(folder, path) for folder, one in done for path in getattr(one, field)]
         for field in ("added", "replaced", "same")
     }
     refused = [(inside(folder, path), why) for folder, one in done for path, why in one.refused]
     commits = sum(one.commits for _, one in done)
+    added, replaced = ("to add", "to replace") if is_trial else ("added", "replaced")
+    trial = [f"  + {path}" for path in paths["added"]] + [f"  ~ {path}" for path in paths["replaced"]]
     left_out = [{"path": path, "why": why} for path, why in refused]
-    lines = _imported_lines(Imported(**paths, refused=refused, commits=commits), places, options.dry_run)
-    value = {**paths, "commits": commits, "refused": left_out, "dry_run": options.dry_run}
-    hint = call.undo_hint() if places and not options.dry_run else None
-    return call.answer(value, lines, hint, code=1 if refused else 0)
+    return Result(
+        {**paths, "commits": commits, "refused": left_out, "dry_run": is_trial},
+        f"{len(paths['added']):,} {added}, {len(paths['replaced']):,} {replaced}, {len(paths['same']):,} unchanged, "
+        f"{len(refused):,} refused",
+        places,
+        f"{plural(commits, 'commit')} of their past came along" if commits else None,
+        trial if is_trial else None,
+        [f"  refused {path}: {why}" for path, why in refused],
+        call.undo_hint() if places and not is_trial else None,
+        code=1 if refused else 0,
+    )
 
 
-def _take_in(call: Call, folder: str, group: str) -> tuple[str, Imported]:
+def _take_in(call: Call, source: str, folder: str, options: dict[str, Any]) -> tuple[str, Imported]:
     """Import an archive of one scope, or from one of several the scope in that folder; return where it went, too."""
-    options, settings = call.options, call.settings()
+    settings = call.settings()
     layer, _, name = folder.partition("/")
     scope = f"{layer.removesuffix('s')}/{name}" if name else layer or call.scope()
     with ExitStack() as stack, call.console.waiting("importing"):
@@ -160,19 +174,10 @@ def _take_in(call: Call, folder: str, group: str) -> tuple[str, Imported]:
         else:
             sheaf = stack.enter_context(Sheaf.open(scope, settings=settings, cwd=here(), by=BY))
         try:
-            done = take_in(
-                sheaf.own,
-                options.source,
-                replace=options.replace,
-                dry_run=options.dry_run,
-                allow=call.allow(),
-                history=options.history,
-                below=inside(folder, ""),
-                also=group,
-            )
+            done = take_in(sheaf.own, source, below=inside(folder, ""), **options)
         except OSError as error:
-            raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
-        if done.added and not options.dry_run:
+            raise StoreFailed(f"{source!r} cannot be imported: {error.strerror or error}") from None
+        if done.added and not options["dry_run"]:
             _embed(call, sheaf)
         place = str(sheaf.scope)
         if layer == "projects" and folder in scopes and scopes[folder].key != "project":
@@ -183,77 +188,53 @@ def _take_in(call: Call, folder: str, group: str) -> tuple[str, Imported]:
 def _embed(call: Call, sheaf: Sheaf) -> None:
     """Make what came in findable by meaning, for a while."""
     with call.console.progress("Embedding") as progress:
-        made = sheaf.own.index.embed_all(progress, seconds=EMBEDDING_TIME)
+        made = sheaf.own.index.embed_all(progress, seconds=EMBEDDING_SECONDS)
     if made.embedder and made.done < made.total:
         left = plural(made.total - made.done, "memory", "memories")
-        call.console.note(f"{left} can be found by words only so far; `memsheaf index` embeds the rest now")
+        call.console.note(f"{left} can be found by words only so far; `memsheaf doctor --fix` embeds the rest now")
 
 
-def _imported_lines(done: Imported, places: list[str], dry_run: bool) -> Iterator[str]:
-    counts = [
-        f"{len(done.added):,} {'to add' if dry_run else 'added'}",
-        f"{len(done.replaced):,} {'to replace' if dry_run else 'replaced'}",
-        f"{len(done.same):,} unchanged",
-        f"{len(done.refused):,} refused",
-    ]
-    yield ", ".join(counts)
-    yield from places
-    if done.commits:
-        yield f"{plural(done.commits, 'commit')} of their past came along"
-    if dry_run:
-        yield from (f"  + {path}" for path in done.added)
-        yield from (f"  ~ {path}" for path in done.replaced)
-    yield from (f"  refused {path}: {why}" for path, why in done.refused)
-
-
-def _import_from(call: Call, what: str) -> int:
+def _import_from(call: Call, tool: str, source: str, allow: Allow, dry_run: bool) -> Result:
     """Bring in what another tool remembers."""
-    options = call.options
-    if options.replace or options.history:
-        raise Usage("--replace and --history are for archives of memsheaf, not for --from")
     place = Surroundings(here(), call.environment)
-    is_shown = False
-    with call.memory(read_only=options.dry_run) as layers:
-        with call.console.waiting(f"reading what {what} remembers"):
-            plan = plan_import(layers, what, read_foreign(what, options.source or "", place), allow=call.allow())
-        scopes = Counter(scope for scope, _ in plan.memories)
-        if scopes and not options.dry_run:
-            count = plural(len(plan.memories), "memory", "memories")
-            if is_shown := not options.yes and not call.console.json:
-                call.answer(None, _plan_lines(plan, layers.home))
-            if not call.confirm(
-                f"Import {count}?", without=f"{count} would be imported", left="nothing was imported"
-            ):
-                return 1
+    with call.memory(read_only=dry_run) as layers:
+        with call.console.waiting(f"reading what {tool} remembers"):
+            plan = plan_import(layers, tool, read_foreign(tool, source, place), allow=allow)
+        lines = list(_plan_lines(plan, layers.home))
+        count = len(plan.memories)
+        if count and not dry_run:
+            if not call.yes:
+                call.console.show(lines)
+            memories = plural(count, "memory", "memories")
+            without, left = f"{memories} would be imported", "nothing was imported"
+            call.confirm(f"Import {memories}?", without=without, left=left)
             with call.console.waiting("importing"):
-                carry_out(layers, plan, allow=call.allow())
+                carry_out(layers, plan, allow=allow)
+            scopes = Counter(scope for scope, _ in plan.memories)
             for scope in scopes:
                 _embed(call, layers.only(scope))
+            places = ", ".join(f"{number:,} to the {scope} scope" for scope, number in scopes.items())
+            details = [line.removesuffix(_SUCH_AS) for line in lines[1:] if not line.startswith("    ")]
+            lines = [f"{count:,} added: {places}. {call.undo_hint()}", *(details if call.yes else [])]
         value = {
             "added": [layers.label(Ref(scope, memory.path)) for scope, memory in plan.memories],
             "unconfirmed": _count_unconfirmed(plan),
             "refused": [{"path": one.where, "why": one.why} for one in plan.left_out],
-            "dry_run": options.dry_run,
+            "dry_run": dry_run,
         }
-        said = list(_plan_lines(plan, layers.home)) if not is_shown else []
-    if scopes and not options.dry_run:
-        places = ", ".join(f"{count:,} to the {scope} scope" for scope, count in scopes.items())
-        done = f"{len(plan.memories):,} added: {places}. {call.undo_hint()}"
-        kept = (line.removesuffix(SUCH_AS) for line in said[1:] if not line.startswith("    "))  # without the samples
-        said = [done, *kept]
-    return call.answer(value, said, code=1 if plan.left_out else 0)
+    return Result(value, lines, code=1 if plan.left_out else 0)
 
 
 def _plan_lines(plan: ImportPlan, home: str) -> Iterator[str]:
-    """What an import would do: counts, a few samples, and what stays out."""
+    """Yield what an import would do: counts, a few samples, and what stays out."""
     groups: dict[tuple[str, str], list[str]] = {}
     for scope, memory in plan.memories:
         line = f"    + {Ref(scope, memory.path).label(home)}: {one_line(memory.body, 80)}"
         groups.setdefault((scope, memory.type), []).append(line)
     yield f"{len(plan.memories):,} to add, {len(plan.left_out):,} left out"
     for (scope, kind), found in groups.items():
-        yield f"  {len(found):,} of type {kind} to the {scope} scope{SUCH_AS * (len(found) > SAMPLES)}"
-        yield from found[:SAMPLES]
+        yield f"  {len(found):,} of type {kind} to the {scope} scope{_SUCH_AS * (len(found) > MAX_SAMPLES)}"
+        yield from found[:MAX_SAMPLES]
     if count := _count_unconfirmed(plan):
         yield f"  {count:,} unconfirmed: recalled once you approve them with `memsheaf review`"
     yield from (f"  left out {one.where}: {one.why}" for one in plan.left_out)
@@ -263,12 +244,12 @@ def _count_unconfirmed(plan: ImportPlan) -> int:
     return sum(memory.trust == "unconfirmed" for _, memory in plan.memories)
 
 
-def offer_import(call: Call, layers: Sheaf, what: str, found: Foreign) -> None:
+def offer_import(call: Call, layers: Sheaf, tool: str, found: Foreign, *, dry_run: bool) -> None:
     """Show what another tool remembers, and bring it in if the person agrees; without one only with --yes."""
-    plan, options = plan_import(layers, what, found), call.options
-    if (plan.memories or plan.left_out) and not call.console.json and (options.dry_run or not options.yes):
-        call.answer(None, _plan_lines(plan, layers.home))
-    if not plan.memories or options.dry_run or not (options.yes or call.console.interactive):
+    plan = plan_import(layers, tool, found)
+    if (plan.memories or plan.left_out) and (dry_run or not call.yes):
+        call.console.show(list(_plan_lines(plan, layers.home)))
+    if not plan.memories or dry_run or not (call.yes or call.console.interactive):
         return
-    if options.yes or call.console.confirm(f"Import {plural(len(plan.memories), 'memory', 'memories')}?"):
+    if call.yes or call.console.confirm(f"Import {plural(len(plan.memories), 'memory', 'memories')}?"):
         carry_out(layers, plan)

@@ -71,7 +71,7 @@ class ServedEncoder:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
             others = f"auto, none, and provider:model with one of {', '.join(PROVIDERS)}"
-            hint = "`memsheaf config set embedder.name auto` takes the built-in one."
+            hint = "`memsheaf config embedder.name auto` takes the built-in one."
             raise ModelFailed(f"there is no encoder {name!r}, only {others}", hint=hint)
         self._provider = PROVIDERS[kind]
         if not (url or self._provider.url):

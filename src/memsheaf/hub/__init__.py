@@ -234,7 +234,7 @@ class HubSettings(NamedTuple):
     def check_address(self) -> str:
         """The address as it is shown. Raises HubRefused when there is none, or part of it may be misread."""
         if self.unreadable:
-            hint = "`memsheaf hub add SCOPE URL` makes it anew, `memsheaf hub remove SCOPE` goes on without."
+            hint = "`memsheaf hub add URL -s SCOPE` makes it anew, `memsheaf hub remove -s SCOPE` goes on without."
             raise HubRefused(f"{self.unreadable!r} is damaged: memories are read, and not changed", hint=hint)
         if (shown := self.shown).endswith("***"):
             hint = "Write @ as %40, / as %2F, ? as %3F, # as %23, % as %25 in a password or path."

@@ -153,7 +153,7 @@ class PostgresHub:
     def _written(self) -> str:
         """The namespace, for what writes. Raises HubRefused when the hub is of an older version."""
         if self.hello.version < CLIENT:
-            raise HubRefused(self.notice, hint="Whoever installed it runs `memsheaf team migrate`.")
+            raise HubRefused(self.notice, hint="Whoever installed it runs `memsheaf team admin URL`.")
         return self._settings.namespace
 
     def _push(self, commit: Commit) -> str:
@@ -422,18 +422,18 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     if error.diag.message_hint == "path":
         return PathRefused(error.diag.message_detail or "", message)
     if error.diag.message_hint == "moved":
-        hint = "An admin runs `memsheaf team restored`, then each machine `memsheaf team join LINE`."
+        hint = "An admin runs `memsheaf team admin --restored`, then each machine `memsheaf team join LINE`."
         return HubRestored(f"{where} was moved to another server", hint=hint)
     if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
         return HubRefused(
             f"{where} has no schema of memsheaf, or one of another version",
-            hint="Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.",
+            hint="Whoever installs it runs `memsheaf team create` or `memsheaf team admin URL`.",
         )
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         why = message.rpartition("FATAL:")[2].strip()
         hint = "Check the address, its password, and for TLS its sslmode and sslrootcert (?sslmode=disable where the "
         hint += "network is safe). `memsheaf team invite MEMBER` gives a member another password, and"
-        hint += " `memsheaf team service URL` a server."
+        hint += " `memsheaf team admin URL` a server."
         return HubRefused(f"{where} does not let you in: {why}", hint=hint)
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")

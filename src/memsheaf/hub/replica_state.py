@@ -185,7 +185,6 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 
 
 def _make_damage_error(history: Folder, name: str) -> StoreFailed:
-    return StoreFailed(
-        f"{os.path.join(history.path, name)!r} is damaged",
-        hint="`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.",
-    )
+    error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
+    error.hint = "`memsheaf hub add URL -s SCOPE` makes it anew; no memory is lost."
+    return error

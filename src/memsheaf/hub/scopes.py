@@ -86,7 +86,7 @@ def attach(
     hub = HubSettings(url, namespace or f"memsheaf/{scope}", *_this_machine(settings.state), offline)
     has_other = ScopeRefused(
         f"{scope} has a hub already: {old.shown if old else ''}",
-        hint=f"`memsheaf hub remove {scope}` takes it away; the memories stay.",
+        hint=f"`memsheaf hub remove -s {scope}` takes it away; the memories stay.",
     )
     if old and (old.member_login, old.namespace) != (hub.member_login, hub.namespace):
         raise has_other
@@ -189,7 +189,7 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
 def examine_hub(status: HubStatus) -> Iterator[Finding]:
     """Yield what a person should know about a scope that has a hub."""
     scope, state = status.scope, status.state
-    sync = f"`memsheaf hub sync {scope}`"
+    sync = f"`memsheaf hub sync -s {scope}`"
     if status.problem:
         yield Finding(ERROR, scope, status.problem, "what is here can be read; it is tried again by itself")
     if status.notice:
@@ -214,7 +214,7 @@ def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
     """Return the hub of a scope; one that lies in a repository may have come with it, and counts as none."""
     hub = None if checkout_of(root, settings.home) else settings_of(root)
     if hub is None:
-        raise ScopeRefused(f"{scope} has no hub", hint=f"`memsheaf hub add {scope} URL` gives it one.")
+        raise ScopeRefused(f"{scope} has no hub", hint=f"`memsheaf hub add URL -s {scope}` gives it one.")
     return hub
 
 

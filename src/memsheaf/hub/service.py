@@ -115,9 +115,9 @@ class HubService:
             raise failure
         [(is_service, last)] = self.ask("", query)
         if not is_service:
-            raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
+            raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team admin URL` makes one")
         if job_migrations(last):
-            raise HubRefused(f"{self.shown} has tables of an older procrastinate: run `memsheaf team migrate URL`")
+            raise HubRefused(f"{self.shown} has tables of an older procrastinate: run `memsheaf team admin URL`")
 
     @property
     def key(self) -> bytes:

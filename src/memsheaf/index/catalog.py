@@ -176,7 +176,7 @@ def lay_out(
     """Lay out the lines that fit, given best first; `total` counts those there are, `waiting` the unconfirmed."""
     tail = []
     if waiting:
-        tail.append(f"({_count(waiting, 'unconfirmed')} waiting for a person: `memsheaf list --unconfirmed`.)")
+        tail.append(f"({_count(waiting, 'unconfirmed')} waiting for a person: `memsheaf review`.)")
     shown: Sequence[Line] = ()
     if total <= max_lines:
         shown = _find_fitting(lines, tail, max_lines, max_bytes)

@@ -17,7 +17,7 @@ from memsheaf.llm.http import VARIABLE_NAME, ServerAddress, parse_address, read_
 from memsheaf.llm.subprocess_model import TOOLS, SubprocessModel
 from memsheaf.text.neutralize import one_line
 
-CHOOSE = "`memsheaf config set model.name NAME` chooses a model; `memsheaf models` shows what can be used here."
+CHOOSE = "`memsheaf config model.name NAME` chooses a model; `memsheaf doctor` shows what can be used here."
 NO_KEY = "none"  # sent where a client requires a key and none is needed
 _PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MODEL = re.compile(r"[\w@][\w.:/@+\[\]-]{0,199}", re.ASCII)

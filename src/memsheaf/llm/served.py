@@ -27,7 +27,7 @@ _STREAM_END = b"[DONE]"  # of OpenAI and its kin
 _STREAM_END_BYTES = 32  # in which it stands
 _KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")
 _HINTS = {
-    401: "The key is not accepted there: look at the variable that holds it; `memsheaf models` names it.",
+    401: "The key is not accepted there: look at the variable that holds it; `memsheaf doctor` names it.",
     403: "The key is not allowed to do this: look at its rights at the provider.",
     404: "The model or the address is not known there: check model.name and model.url.",
     429: "Try again later; what needs no model went on without it.",
@@ -110,7 +110,7 @@ def explain_failure(error: Exception, name: str, key: str, wire: Wire) -> ModelF
         return ModelFailed(f"{name} gave an answer that cannot be used: {message or reason}")
     if is_unreachable(error):
         return ModelFailed(
-            f"{name} cannot be reached: {reason}", hint="Is it running there? `memsheaf models` looks."
+            f"{name} cannot be reached: {reason}", hint="Is it running there? `memsheaf doctor` looks."
         )
     return ModelFailed(f"{name} cannot be asked: {reason}", hint=CHOOSE)
 

@@ -231,7 +231,7 @@ def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
     elif row.path in (CONTEXT, NOTES):
         why = "stands in every prompt"
     elif row.path in LAYER_FILES and candidate.scope.startswith(("task/", "session/")):
-        why = "is read with `memsheaf brief`, not recalled"
+        why = "is read with `memsheaf notes`, not recalled"
     elif row.trust == "unconfirmed":
         why = "unconfirmed: it waits for a person"
     elif row.state not in ("ok", "free"):

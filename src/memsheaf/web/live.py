@@ -63,14 +63,14 @@ class Live:
                 with suppress(MemsheafError, OSError):
                     made = await anyio.to_thread.run_sync(sheaf.index.embedding)
                 if made and made.done < made.total and not (made.running or made.problem):
-                    await self._run(sheaf, "index")
+                    await self._run(sheaf, "doctor", "--fix")
             with anyio.move_on_after(VERIFY_SECONDS):
                 await changed.wait()
 
     async def _verify(self, sheaf: OpenScope) -> None:
         tree = await anyio.to_thread.run_sync(self._tree_of, sheaf)
         if tree and sheaf.scope.layer not in ("user", "agent", "team"):
-            await self._run(sheaf, "verify", cwd=tree)
+            await self._run(sheaf, "audit", cwd=tree)
             self._tell()
 
     def _tree_of(self, sheaf: OpenScope) -> str:
@@ -80,9 +80,9 @@ class Live:
                     return self._site.scopes.tree(known)
         return ""
 
-    async def _run(self, sheaf: OpenScope, command: str, cwd: str | None = None) -> None:
+    async def _run(self, sheaf: OpenScope, *command: str, cwd: str = ".") -> None:
         """Run a memsheaf command on a scope, with low priority. With -P no module of a working tree is imported."""
-        line = [sys.executable, "-P", "-m", "memsheaf", command, "--json", "--scope", str(sheaf.scope)]
+        line = [sys.executable, "-P", "-m", "memsheaf", *command, "--json", "--scope", str(sheaf.scope)]
         line += ["--project", sheaf.settings.project] if sheaf.settings.project else []
         nothing = subprocess.DEVNULL
         try:

@@ -118,9 +118,9 @@ def _standing_lines(work: CurrentWork) -> list[str]:
         phase = [f"Phase: {work.task.phase}"]
         mark = f"({_SHARED}) " if _is_shared(work.task.sheaf) else ""
         decisions = [f"Decision: {mark}{revision}" for revision in work.task.revisions()[-MAX_DECISIONS:]]
-        pointers.append(f"Layer: {work.task.sheaf.scope} (`memsheaf task status --task {work.task.slug}`)")
+        pointers.append(f"Layer: {work.task.sheaf.scope} (`memsheaf task status -s {work.task.sheaf.scope}`)")
     if work.session:
-        pointers.append(f"Layer: {work.session.sheaf.scope} (`memsheaf session show --session {work.session.id}`)")
+        pointers.append(f"Layer: {work.session.sheaf.scope} (`memsheaf session show -s {work.session.sheaf.scope}`)")
     if work.notes.strip():
         pointers.append(f"Layer: {NOTES} (`memsheaf notes`)")
     return [

@@ -183,7 +183,7 @@ def check_citations(memory: Memory, context: Context) -> Iterator[Finding]:
         if verdict.state in DRIFTED_STATES:
             advice = f"{context.command('edit', memory.path)}, if it is outdated"
             if is_fact(memory.path) and context.sheaf.scope.layer == "project":
-                advice = f"`memsheaf fact supersede {quote(memory.path)} FACT --reason TEXT`"
+                advice = f"`memsheaf remember FACT --reason TEXT --replaces {quote(memory.path)}`"
             problem = f"{verdict.said} Stale citation: candidate for a superseding fact"
             yield Finding(WARNING, memory.path, problem, advice, "stale-citation")
 

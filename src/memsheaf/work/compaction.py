@@ -170,10 +170,9 @@ def run(
         case {"failures": int(failures), "why": str(reason)} if not approve:
             count, why = failures, reason
     if count >= MAX_FAILURES:
-        raise Refused(
-            f"waiting for approval: compaction failed {count} times in a row, last because {why}",
-            hint="Look at why; then `memsheaf compact FILE --approve` lets it go on.",
-        )
+        error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
+        error.hint = "Look at why; then `memsheaf compact FILE --yes` lets it go on."
+        raise error
     done = compact(conversation, budget, where=state.folder, **options)
     problem = "the disk refused"
     try:

@@ -145,11 +145,9 @@ class Facts:
             paths = ", ".join(memory.path for memory in facts)
             raise Refused(f"several facts are on it: {paths}; name one by its file")
         if not facts:
-            raise NotFound(
-                name,
-                f"there is no fact {one_line(name, 80)!r}",
-                hint="`memsheaf fact` lists them, each with its file and its subject.",
-            )
+            error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
+            error.hint = "`memsheaf list` shows them, each with its file and its subject."
+            raise error
         if facts[0].state != "ok":
             raise Refused(f"{facts[0].path!r} is no fact: it has no header that can be read")
         return facts[0]

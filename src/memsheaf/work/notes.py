@@ -58,7 +58,7 @@ _MEANINGS = {
     "pending decision": PENDING,
 }
 _EMPTY_NOTES = "# Notes\n"
-_PRUNE_ADVICE = "`memsheaf notes prune --apply` moves what is over to the archive."
+_PRUNE_ADVICE = "`memsheaf notes set --prune` moves what is over to the archive."
 _ENTRY_RULES = {
     "pending": ("more than one thing is pending", "Write DONE and the day behind what is over."),
     "ambiguous": ("it is {}, and does not say since when", "Put the day beside it, or take it out."),

@@ -206,7 +206,7 @@ def _check_duplicate(item: PromotionItem, near: Memory | None, choice: Promotion
     if words(near.body) == words(item.text):
         yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it")
     else:
-        why = f"{near.path} is on the same: skip this, --supersede it, or keep both with --anyway RATIONALE?"
+        why = f"{near.path} is on the same: skip this, --replaces FILE, or keep both with --anyway RATIONALE?"
         yield ChecklistStep("duplicate", "ask", why)
 
 
@@ -276,11 +276,9 @@ def promote(
     if target.scope.layer not in _TARGETS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.own.find(TASK_FILE) is None:
-        raise NotFound(
-            str(target.scope),
-            f"there is no task {target.scope.name!r}",
-            hint="`memsheaf task list` shows which there are.",
-        )
+        error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
+        error.hint = "`memsheaf task status --all` shows which there are."
+        raise error
     if source.read_only:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
     if steps := examine(item, target, choice=choice, tree=tree).steps:

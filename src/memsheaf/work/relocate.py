@@ -69,9 +69,7 @@ def refuse_hub(places: Locations) -> None:
     source, target, home = places[:3]
     is_other_place = checkout_of(target, home) or os.path.lexists(target)
     if is_other_place and (has_hub(source, home) or has_hub(target, home)):
-        hint = (
-            "`memsheaf hub remove project` takes it away, in a renamed folder under the old name; the memories stay."
-        )
+        hint = "`memsheaf hub remove -s project` takes it away: in a renamed folder under the old name; they stay."
         raise ScopeRefused("this project's memory has a hub, which would not know of the move", hint=hint)
 
 

@@ -173,7 +173,7 @@ class SessionNotes:
 
     def _missing(self) -> NotFound:
         undo = f"`memsheaf undo --scope {self.sheaf.scope}` opens one that has ended"
-        hint = f"`memsheaf session list --all` shows which there are; {undo}."
+        hint = f"`memsheaf session show --all` shows which there are; {undo}."
         return NotFound(str(self.sheaf.scope), f"there is no open session {self.id!r}", hint=hint)
 
 
@@ -210,10 +210,10 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
     def plan(look: Look) -> Mapping[str, str]:
         scope = notes.sheaf.scope
         if look(SESSION_FILE) is not None:
-            shown = f"`memsheaf session show --session {name}` shows it; choose another --id for a new one."
+            shown = f"`memsheaf session show -s session/{name}` shows it; -s names a new one otherwise."
             raise Exists(str(scope), "it is open", hint=shown)
         if look(ARCHIVE_FOLDER + SESSION_FILE) is not None:
-            undo = f"Undo with `memsheaf undo --scope {scope}`; choose another --id for a new one."
+            undo = f"Undo with `memsheaf undo --scope {scope}`; -s names a new one otherwise."
             raise Exists(str(scope), "it has ended", hint=undo)
         return {SESSION_FILE: text}
 
@@ -233,9 +233,9 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     except NotFound as error:
         raise NotFound(error.ref.path, "no session is open", hint="`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
-        hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
+        hint = "`memsheaf session show` shows them; -s session/ID names one, and MEMSHEAF_SESSION for every command."
         error.hint = hint
-        raise
+        raise error from None
     _ = notes.memory  # raises when there are none
     return notes
 

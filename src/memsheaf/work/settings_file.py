@@ -120,7 +120,7 @@ class SettingsFile:
         for key, words in values.items():
             setting = self.find(key)
             if not setting.editable or (words is not None and setting.choices and words not in setting.choices):
-                raise Refused(f"the setting {key} cannot be set to this here; `memsheaf config set` can")
+                raise Refused(f"the setting {key} cannot be set to this here; `memsheaf config` can")
         self.set(values, expect=expect)
 
     def lines(self) -> list[str]:

@@ -341,7 +341,7 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", slug: str = "") -> 
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK_FILE) is not None:
-            hint = f"`memsheaf task status --task {name}` shows it; --slug NAME chooses another name for a new one."
+            hint = f"`memsheaf task status -s task/{name}` shows it; another title has another name."
             raise Exists(str(sheaf.scope), hint=hint)
         return {TASK_FILE: text}
 
@@ -356,7 +356,7 @@ def open_task(layers: Sheaf, slug: str = "") -> Task:
         NotFound: there is none.
         ScopeRefused: several could be meant.
     """
-    advice = "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one."
+    advice = "`memsheaf task status --all` shows which there are, `memsheaf task start TITLE` begins one."
     try:
         name = layers.work.choose("task", slug)
     except ScopeRefused as error:
