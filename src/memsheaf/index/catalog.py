@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -39,8 +42,7 @@ _SHARED_HEADING = (
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
 Line = tuple[str, str, str]  # one memory as the catalog shows it: path, type, text
-LINE_COLUMNS = f"path, kind, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', '')"
-"""The columns of a `Line`, given the paths of the outdated ones, each between line breaks."""
+LINE_COLUMNS = "path, kind, line"
 _SELECT_OUTDATED = """SELECT ifnull(group_concat(supersedes, ''), '') FROM entry
 WHERE supersedes <> '' AND trust = 'confirmed' AND state = 'ok' AND version <> ''"""
 
@@ -119,12 +121,11 @@ class CatalogPublisher:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         _, listed, waiting = tally(db)
         (outdated,) = db.execute(_SELECT_OUTDATED).fetchone()
-        sql = (
-            f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ?2 ORDER BY {RANK_ORDER} LIMIT ?3"
-        )
+        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ? ORDER BY {RANK_ORDER} LIMIT ?"
         # pins beyond those that the catalog takes are left out, so that the newest are always among the others
-        rows = [*db.execute(sql, (outdated, 1, MAX_PINNED)), *db.execute(sql, (outdated, 0, MAX_LINES))]
-        return lay_out(rows, listed, waiting=waiting, max_bytes=max_bytes)
+        rows = [*db.execute(sql, (1, MAX_PINNED)), *db.execute(sql, (0, MAX_LINES))]
+        lines = mark_outdated(rows, set(outdated.split("\n")))
+        return lay_out(lines, listed, waiting=waiting, max_bytes=max_bytes)
 
     def publish(self, db: sqlite3.Connection) -> str | None:
         """Write MEMORY.md unless it is there and right, and remember its stamp.
@@ -170,6 +171,13 @@ class CatalogPublisher:
         return moved
 
 
+def mark_outdated(lines: Sequence[Line], outdated: Collection[str]) -> Sequence[Line]:
+    """Return the lines, with a mark behind those of memories that a newer one supersedes."""
+    if not any(outdated):
+        return lines
+    return [(path, kind, f"{text} ({OUTDATED})" if path in outdated else text) for path, kind, text in lines]
+
+
 def lay_out(
     lines: Sequence[Line], total: int, *, waiting: int = 0, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> Page:
@@ -186,13 +194,13 @@ def lay_out(
         tail.insert(0, _cut(total - len(shown)))
     if not shown and not tail:
         return Page(EMPTY_CATALOG, 0, 0)
-    groups: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    groups: dict[str, list[str]] = defaultdict(list)
     for _, kind, text in sorted(shown, key=itemgetter(0)):
         groups[section_of(kind)].append(text)
     parts = ["# Memory"]
-    for section, texts in groups.items():
-        if texts:
-            parts.append("\n".join([f"## {SECTIONS[section]}", *texts]))
+    for section, title in SECTIONS.items():
+        if texts := groups.get(section):
+            parts.append("\n".join([f"## {title}", *texts]))
     return Page("\n\n".join([*parts, *tail]) + "\n", len(shown), total)
 
 
@@ -249,20 +257,12 @@ def apart(
 
 def _find_fitting(lines: Sequence[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> Sequence[Line]:
     """Return the first lines that fit beside the headings, the blank lines and the tail."""
-    count = max_lines - 1 - 2 * len(tail)
-    size = max_bytes - len("# Memory\n") - sum(len(text.encode()) + 2 for text in tail)
-    sections: set[str] = set()
-    for number, (_, kind, text) in enumerate(lines):
-        section = section_of(kind)
-        if section not in sections:  # a blank line and a heading
-            sections.add(section)
-            count -= 2
-            size -= len(SECTIONS[section]) + 5
-        count -= 1
-        size -= len(text.encode()) + 1
-        if count < 0 or size < 0:
-            return lines[:number]
-    return lines
+    sections = {section_of(kind) for kind in {kind for _, kind, _ in lines}}
+    headings = sum(len(SECTIONS[section]) + len("\n## \n") for section in sections)
+    max_count = max_lines - 1 - 2 * len(tail) - 2 * len(sections)
+    room = max_bytes - len("# Memory\n") - headings - sum(len(text.encode()) + 2 for text in tail)
+    sizes = accumulate(len(text.encode()) + 1 for _, _, text in lines)
+    return lines[: max(0, min(max_count, bisect(list(sizes), room)))]
 
 
 def _cut(count: int) -> str:

@@ -21,7 +21,7 @@ from memsheaf.guard import without_secrets
 from memsheaf.store import Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 
-SCHEMA = 23
+SCHEMA = 24
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
 RANK_ORDER = "pinned DESC, day DESC, time DESC, path"
 LOCK_SECONDS = 30.0  # to wait for another process that writes
@@ -41,7 +41,7 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL, ends TEXT NOT NULL);
+  supersedes TEXT NOT NULL, source TEXT NOT NULL, ends TEXT NOT NULL);
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version, kind, line);
@@ -49,8 +49,6 @@ CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_embeddable ON entry (id, path) WHERE {IS_EMBEDDABLE};
 CREATE INDEX is_ending ON entry (ends, path) WHERE ends <> '';
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
-CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';
-CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
 CREATE TABLE note (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE tally (listed INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 INSERT INTO tally VALUES ({HIDDEN}, 0), ({LISTED}, 0), ({WAITING}, 0);

@@ -42,14 +42,17 @@ def publish(root: Folder, drafts: Folder, history: History, name: str, data: byt
     draft = f"derived-{os.urandom(8).hex()}"
     stage(drafts, draft, data)
     try:
-        with suppress(FileExistsError):
-            drafts.rename_new(draft, root, name)
-            return
-        if not drafts.swap(draft, root, name):
-            drafts.rename(draft, root, name)
-        elif not _may_replace(drafts, history, draft, data):
+        is_displaced = drafts.swap(draft, root, name)
+        if is_displaced and not _may_replace(drafts, history, draft, data):
             drafts.swap(draft, root, name)  # saved since we looked: it goes back
             raise Changed(name)
+        if not is_displaced:
+            drafts.rename(draft, root, name)
+    except FileNotFoundError:  # it is the first one
+        try:
+            drafts.rename_new(draft, root, name)
+        except FileExistsError:
+            raise Changed(name) from None
     finally:
         with suppress(FileNotFoundError):
             drafts.unlink(draft)

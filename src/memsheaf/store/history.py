@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import groupby
 
 from memsheaf.errors import NotInHistory, PathRefused
-from memsheaf.guard.paths import check_journalled
+from memsheaf.guard.paths import CATALOG, is_memory_path
 from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database
@@ -137,7 +137,7 @@ class History(Database):
     def paths_to_flush(self) -> set[str]:
         """Return the paths that a power cut could still undo changes of."""
         rows = self.rows(f"SELECT path FROM commits JOIN changes USING (n) WHERE {_UNFLUSHED}")
-        return {path for (path,) in rows if is_path(path)}
+        return {path for (path,) in rows}
 
     def last_id(self) -> str:
         """Return the id of the last commit, "" if there is none."""
@@ -384,9 +384,7 @@ class History(Database):
 
 def is_path(path: object) -> bool:
     """Return False for a path that no change of ours can have: a history that came with a folder may be hostile."""
-    with suppress(PathRefused):
-        return isinstance(path, str) and check_journalled(path) == path
-    return False
+    return isinstance(path, str) and (path == CATALOG or is_memory_path(path))
 
 
 def is_commit_id(name: str) -> bool:

@@ -113,7 +113,7 @@ class Transaction(Placing):
         """Flush every file that the history does not call flushed yet, then call it so."""
         paths = self.past.paths_to_flush()
         if len(paths) <= MANY or not self.root.sync_everything():
-            for path in paths:
+            for path in filter(is_path, paths):
                 self._flush(path)
         self.past.mark_flushed()
 
