@@ -279,6 +279,53 @@ def test_a_damaged_history_completes_nothing_after_a_reboot(store: FolderStore, 
     writer.close()
 
 
+@pytest.fixture
+def torn(store: FolderStore) -> FolderStore:
+    """A folder with a history of 200 commits, and a page of zeros where the oldest of them were."""
+    for number in range(200):
+        put(store, f"{number}.md", f"number {number} ".encode() * 50)
+    store.close()
+    data = bytearray(history(store.root).read_bytes())
+    with closing(sqlite3.connect(history(store.root))) as db:
+        page = db.execute("SELECT min(pageno) FROM dbstat WHERE name = 'commits' AND pagetype = 'leaf'").fetchone()[0]
+    data[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    history(store.root).write_bytes(data)
+    return store
+
+
+def test_of_a_damaged_history_is_told_what_can_be_read(torn: FolderStore) -> None:
+    commits = list(torn.history())
+
+    assert 100 < len(commits) < 200
+    assert [step.path for step in commits[0].revisions] == ["199.md"]
+    assert next(torn.trail("199.md")).revisions[0].new == b"number 199 " * 50
+    assert torn.problem
+    assert [name for name, _ in torn.damaged()] == ["history.db"]
+
+
+def test_the_last_commit_of_a_damaged_history_can_be_undone(torn: FolderStore) -> None:
+    list(torn.history())
+
+    undone = torn.undo(by="user")
+
+    assert [(step.path, step.after) for step in undone.revisions] == [("199.md", "")]
+    assert [entry.path for entry in torn.scan() if entry.path == "199.md"] == []
+    assert [why for _, why in torn.damaged()] == ["the history was damaged, and begun again"]
+    assert [commit.why for commit in torn.history()] == [undone.why]
+    assert torn.problem == ""
+
+
+def test_a_history_that_is_half_there_is_told_as_damaged_and_written_by_no_reader(store: FolderStore) -> None:
+    store.close()
+    data = history(store.root).read_bytes()
+    history(store.root).write_bytes(data[: len(data) // 2 // 4096 * 4096])
+
+    assert isinstance(told(store), list)
+    assert "malformed" in store.problem
+    assert [name for name, _ in store.damaged()] == ["history.db"]
+    assert len(history(store.root).read_bytes()) == len(data) // 2 // 4096 * 4096
+
+
 def test_drafts_of_a_commit_that_was_lost_with_its_history_complete_nothing(store: FolderStore) -> None:
     store.close()
     backup = history(store.root).read_bytes()

@@ -245,6 +245,11 @@ class Call:
                     from memsheaf.hosts.answer import spawn_apart
 
                     spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
+            if problem := sheaf.store.problem:
+                self.console.note(
+                    f"{sheaf.scope}: the history is damaged ({problem}), and known in part. The memories are not "
+                    "affected. The next change begins a new one; `memsheaf doctor` says more."
+                )
             for path in sheaf.index.publisher.moved:
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "

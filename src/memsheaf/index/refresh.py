@@ -20,6 +20,7 @@ from memsheaf.index.rows import (
     as_unsure,
     is_racy,
     mark_gone,
+    mark_unrecorded,
     put,
     put_uses,
     touch,
@@ -76,10 +77,12 @@ class Refresher:
         suspects = [path for path, entry in entries.items() if rows.get(path) != entry.stamp]
         suspects += rows.keys() - entries.keys()
         is_writable = has_folder and not self._read_only
-        has_new_commits = is_writable and self._store.last_id() not in ("", known.get("journal"))
+        has_new_commits = is_writable and self._store.last_id() != known.get("journal", "")
         has_news = is_writable and (has_new_catalog or self._has_news(db, known))
         if suspects or has_new_commits or has_news:
             with writing(db):
+                if has_new_commits and not self._store.has_commit(known.get("journal", "")):
+                    mark_unrecorded(db)  # it is another history, such as an older copy of it
                 changed |= self._update(db, known, entries, suspects, has_new_commits=has_new_commits)
         self.has_looked = True
         return changed
@@ -222,6 +225,8 @@ class Refresher:
     def _journal(self, db: sqlite3.Connection, *, has_new_commits: bool = False) -> bool:
         """Put what others did in the journal, which may have commits that this index did not follow."""
         pending = _pending(db)
+        if self._store.problem:  # a damaged history is shown as far as it goes, until somebody changes a memory
+            return False
         # a file that git removed with a change of branch was not removed by hand
         head = self._head()
         bury = not self._store.checkout or (head != "" and head == notes(db).get("head"))

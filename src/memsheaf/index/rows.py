@@ -98,6 +98,11 @@ def mark_gone(db: sqlite3.Connection, path: str) -> bool:
     return db.execute(sql, (path,)).rowcount > 0
 
 
+def mark_unrecorded(db: sqlite3.Connection) -> None:
+    """Let every file be compared with the history once more."""
+    db.execute("UPDATE entry SET pending = 1 WHERE version NOT IN ('', ?)", (UNUSABLE,))
+
+
 def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
     """Remove the rows of some paths, and all that came with them."""
     for path in paths:

@@ -67,7 +67,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import Damaged, find_set_aside
+from memsheaf.store.sqlite_file import Damaged, Outdated, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -117,6 +117,8 @@ class FolderStore:
         self._past: History | None = None
         self._copied: tuple[object, History] | None = None
         self._unsettled = 0
+        self.problem = ""
+        """Why only a part of the history could be read when it was last asked, "" if all could."""
         self._agree: Callable[[Transaction, Commit], None] | None = None
 
     # Opening
@@ -185,7 +187,11 @@ class FolderStore:
         """Open the history without the lock, None if there is none. Raises StoreFailed."""
         try:
             with self._open_history() as folder:
-                yield self._past_to_read(folder)
+                past = self._past_to_read(folder)
+                try:
+                    yield past
+                finally:
+                    self.problem = past.problem if past else ""
         except FileNotFoundError:
             yield None
         except OSError as error:
@@ -199,10 +205,12 @@ class FolderStore:
             if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
             copy = partial(History.copy, folder) if self._past else History.in_memory
-        except (Damaged, PathRefused):
+        except PathRefused:
             self._past, copy = None, History.in_memory
-        except OSError:
+        except (Outdated, OSError):
             self._past, copy = None, partial(History.copy, folder)
+        except Damaged as error:
+            self._past, copy = None, partial(History.rescue, folder, str(error))
         stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
         if self._copied is None or self._copied[0] != stamps:
             history = copy()
@@ -213,8 +221,9 @@ class FolderStore:
     def _past_to_change(self, folder: Folder) -> History:
         """Return the history, made if there is none, with what an earlier version wrote. The lock is held."""
         self._copied = None
-        self._past = past = History.open(folder, self._past, create=True)
+        self._past = past = History.open(folder, self._past, create=True, is_suspect=bool(self.problem))
         assert past
+        self.problem = ""
         OldFiles(folder).take_in(past)
         return past
 
@@ -243,7 +252,7 @@ class FolderStore:
         past = None
         with suppress(Damaged):  # to set it aside, the lock is needed
             past = History.open(folder, self._past)
-        if past:
+        if past and not past.problem:
             self._past = past
             yield past
             return
@@ -370,6 +379,10 @@ class FolderStore:
     def last_id(self) -> str:
         """Return the id of the last commit, "" if there is none."""
         return self.ask_history(History.last_id, "")
+
+    def has_commit(self, commit_id: str) -> bool:
+        """Return False if the history was read, and does not know a commit, or "" for one without commits."""
+        return self.ask_history(lambda past: not commit_id or commit_id in past.find_all([commit_id]), True)
 
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search the history for erased texts: why it may still have one, "" if not; and whose texts have pieces."""

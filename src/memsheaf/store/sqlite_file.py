@@ -22,6 +22,7 @@ from memsheaf.store.safe_dir import CREATE, Folder
 
 BUSY_SECONDS = 0.1  # that SQLite waits by itself, and no signal is handled
 LOCK_SECONDS = 10.0
+RESCUE_SECONDS = 2.0  # for all that can be read of a damaged database, the newest first
 SIDE_FILES = ("-wal", "-shm", "-journal")
 DAMAGED_MARK = ".damaged-"
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -77,6 +78,7 @@ class Database:
     def __init__(self, db: sqlite3.Connection) -> None:
         self.identity: tuple[int, ...] = ()  # of the file, if it is one
         self.is_damaged = False
+        self.problem = ""  # why this is a copy of what can be read, if it is one
         self.is_in_use = False  # a change is half-way
         self._db = db
         self._lock = threading.RLock()
@@ -114,6 +116,8 @@ class Database:
             if self._db.in_transaction:
                 yield self._db
                 return
+            if self.identity and self.problem:
+                raise DatabaseFailed(errno.EIO, self.problem)
             try:
                 if durable != self._is_durable:
                     self._db.execute(f"PRAGMA synchronous = {'EXTRA' if durable else 'NORMAL'}")
@@ -139,8 +143,10 @@ class Database:
 
     def find_damage(self) -> str:
         """Return what is wrong with the database, "" if nothing is."""
+        if self.problem:
+            return self.problem
         try:
-            problem = str(self.rows("PRAGMA quick_check(1)")[0][0])
+            problem = str(self.rows("PRAGMA quick_check(1)")[0][0]).splitlines()[-1]
         except DatabaseFailed as error:
             return str(error.strerror) if self.is_damaged else ""
         self.is_damaged = problem != "ok"
@@ -171,7 +177,9 @@ class Database:
 
         Raises:
             DatabaseFailed: it cannot be read.
+            Damaged: SQLite must not open it.
         """
+        cls.check_files(folder, create=False)
         copy = cls.in_memory()
         ends = time.monotonic() + LOCK_SECONDS
 
@@ -206,20 +214,24 @@ class Database:
         return status.st_dev, status.st_ino, 0
 
     @classmethod
-    def open(cls, folder: Folder, known: Self | None, *, create: bool = False) -> Self | None:
+    def open(
+        cls, folder: Folder, known: Self | None, *, create: bool = False, is_suspect: bool = False
+    ) -> Self | None:
         """Return the database in a folder: the known one if that is still it, or else it is opened; None without one.
 
-        To `create` it or its missing tables, and to set aside what is damaged, the caller holds a lock.
+        To `create` it or its missing tables, and to set aside what is damaged, the caller holds a lock. One that
+        `is_suspect` is checked as a whole.
 
         Raises:
             OSError, PathRefused, Busy.
             Damaged: it cannot be used as it is.
         """
         identity = cls.identify(folder)
-        if known and identity and known.identity == identity and not known.is_damaged:
+        is_usable = known and (not known.is_damaged or (known.problem and not create))
+        if known and is_usable and identity and known.identity == identity:
             return known
-        is_suspect = known is not None and known.is_damaged
         if known:
+            is_suspect |= known.is_damaged
             if known.identity[:2] == identity[:2]:  # its log was removed, and is open here still
                 with suppress(OSError):
                     known.rows("PRAGMA wal_checkpoint")
@@ -375,6 +387,24 @@ def rename_damaged(folder: Folder, name: str) -> None:
     for suffix in (*SIDE_FILES, ""):
         with suppress(FileNotFoundError):
             folder.rename(name + suffix, folder, new + suffix)
+
+
+def rescue_rows(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what can be read of a damaged database to one with the same tables.
+
+    A table is read from its last row back to the damage, and from its first row on: a page in between is missed.
+    """
+    ends = time.monotonic() + RESCUE_SECONDS
+    target.execute("BEGIN")
+    for (table,) in target.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        for order in ("DESC", "ASC"):
+            with suppress(sqlite3.Error):
+                for row in source.execute(f"SELECT * FROM {table} ORDER BY 1 {order}, 2 {order}"):
+                    with suppress(sqlite3.Error):  # it is damaged, or was read before
+                        target.execute(f"INSERT INTO {table} VALUES (?{', ?' * (len(row) - 1)})", row)
+                    if time.monotonic() > ends:
+                        break
+    target.execute("COMMIT")
 
 
 def connect(path: str) -> sqlite3.Connection:
