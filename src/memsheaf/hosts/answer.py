@@ -8,14 +8,24 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from memsheaf import config
+from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard import without_secrets
-from memsheaf.hosts.conversation import FOLDER, load, name_conversation, open_conversation, save, size_of
+from memsheaf.hosts.conversation import (
+    FOLDER,
+    HostConversation,
+    hook_state,
+    load,
+    name_conversation,
+    open_conversation,
+    save,
+    size_of,
+)
 from memsheaf.hosts.events import (
     COMPACT,
     END,
@@ -48,6 +58,7 @@ SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
 ROOM = 0.3  # seconds to spare for the answer to a start
+NOTE_WAIT_SECONDS = 0.5  # for other processes that write the state, before a message is answered without notes
 WAITING = "waiting"
 NEWS = "news"
 RECALL_EVENT = ("claude-code", "UserPromptSubmit")
@@ -145,6 +156,7 @@ class _Call:
         self.conversation = settings.state, name_conversation(event.host, event.conversation)
         self.is_sub_agent = bool(event.text("agent_id"))
         self.is_probe = bool(os.environ.get(PROBE))
+        self._is_state_lost = False
 
     def stays_silent(self) -> bool:
         """Whether there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
@@ -191,7 +203,7 @@ class _Call:
         if source == "compact":
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
             if found.text("told") == told and (source == "resume" or is_twice):
                 text = ""  # it is in the conversation already, or another hook of ours tells it
@@ -203,7 +215,8 @@ class _Call:
         places = (self._own("started"), self.root, os.path.join(self.settings.home, "user"))
         started, *saved = ((file_stamp(path) or (0,))[0] for path in places)
         if max(saved) > started or os.path.exists(self._own(WAITING)):  # what is new has no vector yet
-            save(self._own("started"), b"")
+            with suppress(OSError):
+                save(self._own("started"), b"")
             spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
 
@@ -223,13 +236,28 @@ class _Call:
 
             return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
 
+    @contextmanager
+    def _noting(self) -> Iterator[HostConversation]:
+        """Open the conversation to note something; where that cannot be noted, the host is answered all the same."""
+        conversation = None
+        try:
+            if not self._is_state_lost:
+                with open_conversation(*self.conversation, wait=NOTE_WAIT_SECONDS) as conversation:
+                    yield conversation
+        except (Busy, StoreFailed) as error:
+            self._is_state_lost = True
+            note_failure(self.event.host, self.event.event, f"answered, and not noted: {error}")
+        if conversation is None:
+            state, name = self.conversation
+            yield HostConversation(hook_state(state).load(name) or {})
+
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
         if not prompt:
             return HookReply()
         name = self.event.text("prompt_id", "turn_id")
         mark = sha256((name or prompt).encode("utf-8", "replace")).hexdigest()[:16]
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             if self.event.transcript and not found.text("transcript"):
                 found.follow(self.event.transcript, from_end=False)
             seen = found.data.get("prompts")
@@ -246,7 +274,7 @@ class _Call:
             session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
             with existing_vectors():  # the worker makes those that are missing
                 recalled = session.recall(prompt)
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             found.data["reach"] = session.privacy
             if self.event.typed and not self.event.transcript and not self.is_sub_agent:
                 is_kept = not (session.ignoring or is_silent(session.privacy))

@@ -24,7 +24,7 @@ from memsheaf.store.safe_dir import Folder, kernel_lock
 SCHEMA = 24
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
 RANK_ORDER = "pinned DESC, day DESC, time DESC, path"
-LOCK_SECONDS = 30.0  # to wait for another process that writes
+LOCK_SECONDS = 1.0  # to wait for another process that writes; in that time SQLite handles no signal
 IN_MEMORY = ":memory:"
 
 UNUSABLE = "-"  # the version of what is there and cannot be used: a link, a folder, a name that is not allowed

@@ -161,6 +161,9 @@ class Refresher:
         changed = self._examine(db, entries, suspects)
         set_notes(db, by_text=self._by_text)
         if not self._read_only:
+            set_notes(db, is_published=False)
+        # a damaged history is shown as far as it goes, and set aside when somebody changes a memory
+        if not self._read_only and not self._store.problem and self._store.can_be_written(SHORT_WAIT_SECONDS):
             # an index that is built anew must come to the catalog that was there
             uses = self._take_uses(db, known, take_all=changed and not is_new)
             set_notes(db, uses=uses, boot=self._store.boot)
@@ -225,8 +228,6 @@ class Refresher:
     def _journal(self, db: sqlite3.Connection, *, has_new_commits: bool = False) -> bool:
         """Put what others did in the journal, which may have commits that this index did not follow."""
         pending = _pending(db)
-        if self._store.problem:  # a damaged history is shown as far as it goes, until somebody changes a memory
-            return False
         # a file that git removed with a change of branch was not removed by hand
         head = self._head()
         bury = not self._store.checkout or (head != "" and head == notes(db).get("head"))

@@ -284,6 +284,16 @@ class FolderStore:
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
 
+    def can_be_written(self, wait: float) -> bool:
+        """Return False if it cannot, or if another process that writes, or was stopped, takes longer than that."""
+        with (
+            suppress(Busy, StoreFailed, PathRefused),
+            self.transaction(wait) as transaction,
+            transaction.past.writing(durable=False, wait=wait),
+        ):
+            return True
+        return False
+
     def _refuse_hub(self, history: Folder) -> None:
         """Raise StoreFailed when this folder got a hub since it was opened."""
         if self.announce is None and self.journals == self.root:
