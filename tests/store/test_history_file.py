@@ -129,6 +129,19 @@ def test_files_of_the_history_that_are_removed_while_it_is_open_cost_no_memory(
     assert reopened.damaged() == []
 
 
+def test_a_log_that_is_removed_under_several_writers_damages_nothing(store: FolderStore) -> None:
+    writers = [store, FolderStore(store.root), FolderStore(store.root)]
+    for number in range(60):
+        if number % 5 == 4:
+            os.unlink(f"{history(store.root)}-wal")
+        put(writers[number % 3], f"{number}.md", f"number {number} ".encode() * 2_000)
+
+    assert FolderStore(store.root).damaged() == []
+    assert [path for path, _ in told(store)] == [f"{number}.md" for number in reversed(range(60))] + ["a.md", "a.md"]
+    for writer in writers:
+        writer.close()
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "in use elsewhere"])
 def test_a_folder_of_a_read_only_medium_tells_its_history(store: FolderStore, is_open: bool) -> None:
     if not is_open:

@@ -67,7 +67,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import Damaged, Outdated, find_set_aside
+from memsheaf.store.sqlite_file import Damaged, DatabaseFailed, Outdated, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -282,6 +282,8 @@ class FolderStore:
                     if self._past and self._past.is_damaged:  # the next change finds a new history
                         self._past = History.open(folder, self._past, create=True)
         except OSError as error:
+            if isinstance(error, DatabaseFailed):
+                self._close_history()  # perhaps one of its files was removed
             raise StoreFailed(failure(error, self.root)) from error
 
     def can_be_written(self, wait: float) -> bool:

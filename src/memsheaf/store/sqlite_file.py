@@ -232,10 +232,14 @@ class Database:
             return known
         if known:
             is_suspect |= known.is_damaged
-            if known.identity[:2] == identity[:2]:  # its log was removed, and is open here still
+            is_log_removed = known.identity[:2] == identity[:2] and identity[2:] == (0,)
+            if is_log_removed:  # it is open here still; where somebody has begun a new one, it is too late
                 with suppress(OSError):
                     known.rows("PRAGMA wal_checkpoint")
             known.close()
+            if is_log_removed and create:
+                with suppress(FileNotFoundError):
+                    folder.unlink(f"{cls.name}-shm")  # others have the index of the removed log in it
         if not identity:
             if not create:
                 return None
