@@ -491,11 +491,25 @@ def test_a_history_with_another_number_of_version_is_used(store: FolderStore, nu
     assert store.damaged() == []
 
 
+def test_a_history_without_the_indexes_of_this_version_is_read_and_gets_them_with_a_save(store: FolderStore) -> None:
+    store.close()
+    for sql in ("DROP INDEX changes_by_before", "DROP INDEX changes_by_after", "PRAGMA user_version = 1"):
+        change_history(store.root, sql)
+
+    assert [new for _, new in told(store)] == [b"two\n", b"one\n"]
+    assert (store.problem, store.damaged()) == ("", [])
+    put(store, "b.md", b"b\n")
+
+    assert len(told(store)) == 3
+    with closing(sqlite3.connect(history(store.root))) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(History.migrations),)
+
+
 def test_a_history_of_a_later_version_may_have_more_columns(store: FolderStore) -> None:
     store.close()
     change_history(store.root, "ALTER TABLE commits ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
     change_history(store.root, "CREATE TABLE signatures (n INTEGER PRIMARY KEY) STRICT")
-    change_history(store.root, "PRAGMA user_version = 2")
+    change_history(store.root, f"PRAGMA user_version = {len(History.migrations) + 1}")
 
     put(store, "b.md", b"b\n")
 

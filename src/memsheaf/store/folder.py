@@ -75,6 +75,7 @@ T = TypeVar("T")
 SETTLE_AFTER = 64  # commits
 MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
+PRUNE_SECONDS = 0.1  # at the end of a process; the rest waits for the next one
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
 USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
@@ -549,11 +550,19 @@ class FolderStore:
         """Drop retired texts past retention from the history, and say how many; current texts and the log stay."""
         return self._drop_retired(self._clock())
 
-    def _drop_retired(self, until: float) -> int:
+    def _drop_retired(self, until: float, seconds: float = float("inf")) -> int:
+        """Drop what was retired so long before a moment; after about so many seconds the rest waits."""
         cutoff = utc_time(until - self._retention_days * 86_400, milliseconds=True)
+        ends = time.monotonic() + seconds
+        dropped, has_more = 0, True
+        while has_more:
+            with self.transaction() as transaction:
+                count, has_more = transaction.past.drop_texts(cutoff)
+            dropped += count
+            if has_more and time.monotonic() > ends:
+                return dropped
         with self.transaction() as transaction:
             past = transaction.past
-            dropped = past.drop_texts(cutoff)
             tombstones.remove(past, lambda stone: stone.why == tombstones.REMOVED and stone.at < cutoff)
             usage.bring_together(past)
             catalogs.trim(past)
@@ -701,7 +710,7 @@ class FolderStore:
                     last, now = float(transaction.past.fact(PRUNED) or 0), self._clock()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
-                    self._drop_retired(min(now, last + 86400))
+                    self._drop_retired(min(now, last + 86400), PRUNE_SECONDS)
         self._close_history()
 
     def _now(self) -> str:
