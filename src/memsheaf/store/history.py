@@ -88,7 +88,10 @@ WHERE commits.n IN ({chosen}) ORDER BY commits.n {order}, place"""
 _SUMMARIES = """
 SELECT commits.n, id, at, author, why, undoes, path, before, after,
   EXISTS (SELECT 1 FROM texts WHERE version IN (before, after))
-FROM commits JOIN changes USING (n) WHERE at >= ? AND path LIKE '%.md' ORDER BY commits.n DESC, place"""
+FROM commits JOIN changes USING (n) WHERE path LIKE '%.md'
+AND commits.n > ifnull((SELECT n FROM commits WHERE at < ?1 ORDER BY n DESC LIMIT 1), 0)
+AND (?2 IN ('', id) OR undoes <> '' OR instr(why, ?2))
+ORDER BY commits.n DESC, place"""
 _AUTHOR = (
     "SELECT author FROM changes JOIN commits USING (n) WHERE path = ? AND after = ?"
     f" AND NOT (author = 'user' AND why = '{JOINED}') ORDER BY n DESC LIMIT 1"
@@ -287,10 +290,14 @@ class History(Database):
                 return commit
         raise NotInHistory("nothing is left to undo")
 
-    def summaries(self, since: str) -> list[CommitSummary]:
-        """Return the commits about Markdown files from a moment on, newest first, without texts."""
+    def summaries(self, since: str, group: str = "") -> list[CommitSummary]:
+        """Return the commits about Markdown files from a moment on, newest first, without texts.
+
+        With a `group`, those that name it, and undos.
+        """
         summaries = []
-        for (_, id, at, by, why, undoes), rows in groupby(self.rows(_SUMMARIES, since), key=lambda row: row[:6]):
+        found = self.rows(_SUMMARIES, since, group)
+        for (_, id, at, by, why, undoes), rows in groupby(found, key=lambda row: row[:6]):
             steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
             if steps:
                 summaries.append(CommitSummary(id, at, by, why, undoes, steps))
