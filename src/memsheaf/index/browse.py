@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.index.catalog import LINE_COLUMNS, MAX_LINES, MAX_PINNED, SHARED_LINES, Owners, mark_outdated
+from memsheaf.index.catalog import LINE_COLUMNS, MAX_LINES, MAX_PINNED, SHARED_LINES, Owners
 from memsheaf.index.database import (
     HIDDEN,
     LISTED,
@@ -116,13 +116,13 @@ def count_rows(db: sqlite3.Connection) -> RowCounts:
 def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Collection[str]) -> Owners:
     """Tell apart what this machine wrote and what others did; as much of both as a catalog has room for."""
     sql = f"SELECT version, pinned, {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
-    rows = db.execute(sql).fetchall()
+    rows = db.execute(sql, ("\n".join(["", *outdated, ""]) if outdated else "",)).fetchall()
     unknown = ledger.find_unknown((path, version) for version, _, path, *_ in rows)
     theirs = [path for _, _, path, *_ in rows if path in unknown]
     own = [row for row in rows if row[2] not in unknown]
     pinned = [line for _, is_pinned, *line in own if is_pinned]
     others = [line for _, is_pinned, *line in own if not is_pinned]
-    best = mark_outdated(pinned[:MAX_PINNED] + others[:MAX_LINES], outdated)
+    best = pinned[:MAX_PINNED] + others[:MAX_LINES]
     return Owners(best, theirs[:SHARED_LINES], len(rows) - len(theirs), len(theirs), tally(db)[WAITING])
 
 

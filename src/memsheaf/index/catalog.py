@@ -12,7 +12,7 @@ import re
 import sqlite3
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
@@ -42,7 +42,9 @@ _SHARED_HEADING = (
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
 Line = tuple[str, str, str]  # one memory as the catalog shows it: path, type, text
-LINE_COLUMNS = "path, kind, line"
+LINE_COLUMNS = f"""
+path, kind, iif(?1 = '', line, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', ''))"""
+"""The columns of a `Line`, given the paths of the outdated ones, each between line breaks."""
 _SELECT_OUTDATED = """SELECT ifnull(group_concat(supersedes, ''), '') FROM entry
 WHERE supersedes <> '' AND trust = 'confirmed' AND state = 'ok' AND version <> ''"""
 
@@ -121,11 +123,12 @@ class CatalogPublisher:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         _, listed, waiting = tally(db)
         (outdated,) = db.execute(_SELECT_OUTDATED).fetchone()
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ? ORDER BY {RANK_ORDER} LIMIT ?"
+        sql = (
+            f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ?2 ORDER BY {RANK_ORDER} LIMIT ?3"
+        )
         # pins beyond those that the catalog takes are left out, so that the newest are always among the others
-        rows = [*db.execute(sql, (1, MAX_PINNED)), *db.execute(sql, (0, MAX_LINES))]
-        lines = mark_outdated(rows, set(outdated.split("\n")))
-        return lay_out(lines, listed, waiting=waiting, max_bytes=max_bytes)
+        rows = [*db.execute(sql, (outdated, 1, MAX_PINNED)), *db.execute(sql, (outdated, 0, MAX_LINES))]
+        return lay_out(rows, listed, waiting=waiting, max_bytes=max_bytes)
 
     def publish(self, db: sqlite3.Connection) -> str | None:
         """Write MEMORY.md unless it is there and right, and remember its stamp.
@@ -169,13 +172,6 @@ class CatalogPublisher:
         if moved:
             self.moved.append(moved)
         return moved
-
-
-def mark_outdated(lines: Sequence[Line], outdated: Collection[str]) -> Sequence[Line]:
-    """Return the lines, with a mark behind those of memories that a newer one supersedes."""
-    if not any(outdated):
-        return lines
-    return [(path, kind, f"{text} ({OUTDATED})" if path in outdated else text) for path, kind, text in lines]
 
 
 def lay_out(

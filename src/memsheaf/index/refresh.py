@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
@@ -20,7 +21,6 @@ from memsheaf.index.rows import (
     as_unsure,
     is_racy,
     mark_gone,
-    mark_unrecorded,
     put,
     put_uses,
     touch,
@@ -81,8 +81,8 @@ class Refresher:
         has_news = is_writable and (has_new_catalog or self._has_news(db, known))
         if suspects or has_new_commits or has_news:
             with writing(db):
-                if has_new_commits and not self._store.has_commit(known.get("journal", "")):
-                    mark_unrecorded(db)  # it is another history, such as an older copy of it
+                if has_new_commits and not self._knows(known.get("journal", "")):
+                    db.execute("UPDATE entry SET pending = 1 WHERE version NOT IN ('', ?)", (UNUSABLE,))
                 changed |= self._update(db, known, entries, suspects, has_new_commits=has_new_commits)
         self.has_looked = True
         return changed
@@ -99,7 +99,8 @@ class Refresher:
         with writing(db):
             changed = self._examine(db, self._entries_of(suspects), suspects)
             if changed:
-                self._journal(db)
+                with suppress(StoreFailed, PathRefused, Busy):
+                    self._journal(db)
                 self.publish(db)
         return changed
 
@@ -160,18 +161,22 @@ class Refresher:
         head = self._head()
         changed = self._examine(db, entries, suspects)
         set_notes(db, by_text=self._by_text)
-        if not self._read_only:
-            set_notes(db, is_published=False)
-        # a damaged history is shown as far as it goes, and set aside when somebody changes a memory
-        if not self._read_only and not self._store.problem and self._store.can_be_written(SHORT_WAIT_SECONDS):
+        if self._read_only or self._store.problem:  # a damaged history is set aside when a memory is changed
+            return changed
+        set_notes(db, is_published=False)
+        # a disk that is full, or a writer at work, hides nothing; what is not recorded stays pending
+        with suppress(StoreFailed, PathRefused, Busy):
+            is_journalled = self._journal(db, has_new_commits=has_new_commits)
             # an index that is built anew must come to the catalog that was there
             uses = self._take_uses(db, known, take_all=changed and not is_new)
-            set_notes(db, uses=uses, boot=self._store.boot)
-            changed |= self._journal(db, has_new_commits=has_new_commits)
-            if not _pending(db):
-                set_notes(db, head=head)
+            set_notes(db, uses=uses, boot=self._store.boot, head=head)
+            changed |= is_journalled
             self.publish(db)
         return changed
+
+    def _knows(self, commit_id: str) -> bool:
+        """Return False for a commit that the history has not: it is another one, such as an older copy."""
+        return self._store.ask_history(lambda past: bool(past.find_all([commit_id])), True)
 
     def publish(self, db: sqlite3.Connection) -> None:
         """Publish the catalog; a foreign text that stood there is taken in as the file that it was moved to."""
@@ -226,20 +231,19 @@ class Refresher:
         return parse(entry.path, b"\0")._replace(problem=problem), False, stamp
 
     def _journal(self, db: sqlite3.Connection, *, has_new_commits: bool = False) -> bool:
-        """Put what others did in the journal, which may have commits that this index did not follow."""
+        """Put what others did in the journal, which may have commits that this index did not follow.
+
+        Raises StoreFailed, PathRefused, Busy.
+        """
         pending = _pending(db)
         # a file that git removed with a change of branch was not removed by hand
         head = self._head()
         bury = not self._store.checkout or (head != "" and head == notes(db).get("head"))
-        try:
-            if pending:
-                self._store.adopt(pending, wait=SHORT_WAIT_SECONDS, bury=bury)
-            if has_new_commits:  # they may name files that went before this index saw them
-                self._store.adopt(None, wait=SHORT_WAIT_SECONDS, bury=bury)
-            if pending or has_new_commits:
-                set_notes(db, journal=self._store.last_id())
-        except (StoreFailed, PathRefused, Busy):
-            return False  # a disk that is full, or a writer at work, hides nothing; they stay pending
+        self._store.adopt(pending, wait=SHORT_WAIT_SECONDS, bury=bury)
+        if has_new_commits:  # they may name files that went before this index saw them
+            self._store.adopt(None, wait=SHORT_WAIT_SECONDS, bury=bury)
+        if pending or has_new_commits:
+            set_notes(db, journal=self._store.last_id())
         if pending:
             db.execute(f"DELETE FROM entry WHERE version = '{ABSENT}'")
             db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")

@@ -36,6 +36,10 @@ _PUT_ENTRY = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLU
 _UPDATE_STAMP = (
     "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = ?, day = ?, time = ? WHERE path = ?"
 )
+_SELECT_LIKELY = (
+    "SELECT entry.path, version FROM json_each(?) AS likely CROSS JOIN entry ON entry.id = likely.value"
+    " WHERE version <> '' ORDER BY likely.key"
+)
 _SELECT_HOLDERS = f"SELECT entry FROM trace WHERE number IN (?{', ?' * 15})"
 
 
@@ -98,11 +102,6 @@ def mark_gone(db: sqlite3.Connection, path: str) -> bool:
     return db.execute(sql, (path,)).rowcount > 0
 
 
-def mark_unrecorded(db: sqlite3.Connection) -> None:
-    """Let every file be compared with the history once more."""
-    db.execute("UPDATE entry SET pending = 1 WHERE version NOT IN ('', ?)", (UNUSABLE,))
-
-
 def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
     """Remove the rows of some paths, and all that came with them."""
     for path in paths:
@@ -123,10 +122,8 @@ def find_alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> li
     """Return the paths and versions of texts that may be near-duplicates of one with these words, likely first."""
     # counted here, as grouping in SQL takes 3 times as long
     shared = Counter(chain.from_iterable(db.execute(_SELECT_HOLDERS, similarity.traces(words))))
-    likely = {entry: count for entry, count in shared.items() if count >= similarity.MIN_SHARED_TRACES}
-    sql = "SELECT path, version, id FROM entry WHERE version <> '' AND id IN (SELECT value FROM json_each(?))"
-    rows = sorted(db.execute(sql, (json.dumps([*likely]),)), key=lambda row: (-likely[row[2]], row[0]))
-    return [(path, version) for path, version, _ in rows[:limit]]
+    likely = [entry for entry, count in shared.most_common(limit) if count >= similarity.MIN_SHARED_TRACES]
+    return db.execute(_SELECT_LIKELY, (json.dumps(likely),)).fetchall()
 
 
 def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool) -> None:

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -184,18 +184,17 @@ class FolderStore:
             yield history
 
     @contextmanager
-    def _reading(self) -> Iterator[History | None]:
-        """Open the history without the lock, None if there is none. Raises StoreFailed."""
+    def _reading(self) -> Iterator[History]:
+        """Open the history without the lock, an empty one if there is none. Raises StoreFailed."""
         try:
             with self._open_history() as folder:
-                past = self._past_to_read(folder)
-                try:
-                    yield past
-                finally:
-                    self.problem = past.problem if past else ""
+                yield self._past_to_read(folder) or empty_history()
         except FileNotFoundError:
-            yield None
+            yield empty_history()
         except OSError as error:
+            if self._past and self._past.is_damaged:
+                self._past.is_damaged = False  # only who writes replaces it
+                self.problem = str(error.strerror)
             raise StoreFailed(f"the history of {self.root!r} cannot be read: {error.strerror}") from error
 
     def _past_to_read(self, folder: Folder) -> History | None:
@@ -206,12 +205,10 @@ class FolderStore:
             if old.must_wait(self._past) or not old.find_new(self._past):
                 return self._past
             copy = partial(History.copy, folder) if self._past else History.in_memory
-        except PathRefused:
-            self._past, copy = None, History.in_memory
         except (Outdated, OSError):
             self._past, copy = None, partial(History.copy, folder)
-        except Damaged as error:
-            self._past, copy = None, partial(History.rescue, folder, str(error))
+        except (Damaged, PathRefused) as error:
+            self._past, copy, self.problem = None, History.in_memory, str(error)
         stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
         if self._copied is None or self._copied[0] != stamps:
             history = copy()
@@ -237,15 +234,13 @@ class FolderStore:
         """Return what is wrong with the history, or was with an earlier one: a file, and the problem."""
         found: list[tuple[str, str]] = []
         with self._reading() as past:
-            if past is None:
-                return found
-            if problem := past.find_damage():
+            if problem := past.find_damage() or self.problem:
                 found.append((DATABASE, f"it is damaged: {problem}"))
             for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
                 found.append((name, f"{skipped} lines of it could not be read"))
-            with self._open_history() as folder:
-                found += [(name, "the history was damaged, and begun again") for name in find_set_aside(folder)]
-        return found
+        nothing: list[str] = []
+        set_aside = self._ask_folder(find_set_aside, nothing)
+        return found + [(name, "the history was damaged, and begun again") for name in set_aside]
 
     @contextmanager
     def _noting(self, folder: Folder) -> Iterator[History]:
@@ -253,7 +248,7 @@ class FolderStore:
         past = None
         with suppress(Damaged):  # to set it aside, the lock is needed
             past = History.open(folder, self._past)
-        if past and not past.problem:
+        if past:
             self._past = past
             yield past
             return
@@ -273,6 +268,9 @@ class FolderStore:
                 try:
                     past = self._past_to_change(folder)
                     past.is_in_use = True
+                    if wait is not None:  # nor is a program waited for that holds the database alone
+                        with past.writing(durable=False, wait=wait):
+                            pass
                     opened = Transaction(root, folder, past, self.boot, self._patience, self.scope, self.announce)
                     opened.list_lost(only_marked=True)
                     opened.recover()
@@ -286,16 +284,6 @@ class FolderStore:
             if isinstance(error, DatabaseFailed):
                 self._close_history()  # perhaps one of its files was removed
             raise StoreFailed(failure(error, self.root)) from error
-
-    def can_be_written(self, wait: float) -> bool:
-        """Return False if it cannot, or if another process that writes, or was stopped, takes longer than that."""
-        with (
-            suppress(Busy, StoreFailed, PathRefused),
-            self.transaction(wait) as transaction,
-            transaction.past.writing(durable=False, wait=wait),
-        ):
-            return True
-        return False
 
     def _refuse_hub(self, history: Folder) -> None:
         """Raise StoreFailed when this folder got a hub since it was opened."""
@@ -352,18 +340,25 @@ class FolderStore:
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """Yield the commits, newest first; with `path`, those of that text with that one step."""
-        with self._reading() as past:
-            yield from past.history(path) if past else ()
+        yield from self._tell(lambda past: past.history(path))
 
     def find(self, commit_id: str) -> Commit:
         """Return the commit whose id begins like this. Raises NotInHistory if none or several do."""
         with self._reading() as past:
-            return (past or History.in_memory()).find(commit_id)
+            return past.find(commit_id)
 
     def trail(self, path: str) -> Iterator[Commit]:
         """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
-        with self._reading() as past:
-            yield from past.trail(path) if past else ()
+        yield from self._tell(lambda past: past.trail(path))
+
+    def _tell(self, ask: Callable[[History], Iterator[Commit]]) -> Iterator[Commit]:
+        """Yield commits; those of a damaged history up to the damage, which `problem` tells then."""
+        try:
+            with self._reading() as past:
+                yield from ask(past)
+        except StoreFailed:
+            if not self.problem:
+                raise
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
         """Return the newest commit that `undo` can take back; without `events`, none that only added to them.
@@ -372,7 +367,7 @@ class FolderStore:
             NotInHistory: there is none left.
         """
         with self._reading() as past:
-            return (past or History.in_memory()).last_standing(except_by=except_by, events=events)
+            return past.last_standing(except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
         """Give an older text by its version, or the beginning of it, also of when it had another name.
@@ -381,27 +376,22 @@ class FolderStore:
             NotInHistory: retention passed, or it was erased, or it never was, or several begin like this.
         """
         with self._reading() as past:
-            return (past or History.in_memory()).find_version(path, version)
+            return past.find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
-        """Return the result of a function on the history, or `otherwise` without one, or while it cannot be read."""
+        """Return the result of a function on the history, or `otherwise` while it cannot be read."""
         with suppress(StoreFailed, Busy), self._reading() as past:
-            return ask(past) if past else otherwise
+            return ask(past)
         return otherwise
 
     def last_id(self) -> str:
         """Return the id of the last commit, "" if there is none."""
         return self.ask_history(History.last_id, "")
 
-    def has_commit(self, commit_id: str) -> bool:
-        """Return False if the history was read, and does not know a commit, or "" for one without commits."""
-        return self.ask_history(lambda past: not commit_id or commit_id in past.find_all([commit_id]), True)
-
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search the history for erased texts: why it may still have one, "" if not; and whose texts have pieces."""
-        nothing: tuple[str, set[str]] = "", set()
         with suppress(Busy), self._reading() as past:
-            return past.find_traces(versions, pieces) if past else nothing
+            return past.find_traces(versions, pieces)
         return "it is in use", set()
 
     def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
@@ -504,7 +494,7 @@ class FolderStore:
         self.adopt(None, bury=False)  # from here on the history has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
         with self._reading() as past:
-            texts = {path: past.text(version) for path, version in wanted.items()} if past else {}
+            texts = {path: past.text(version) for path, version in wanted.items()}
         changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items()) if text is not None]
         restored: list[str] = []
         for group in (changes, *([change] for change in changes)):
@@ -724,6 +714,12 @@ class FolderStore:
             with suppress(OSError):  # the history has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0
+
+
+@cache
+def empty_history() -> History:
+    """Return a history without commits, for folders that have none."""
+    return History.in_memory()
 
 
 def boot_id() -> str:

@@ -16,13 +16,12 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby, takewhile
-from typing import Any
 
 from memsheaf.errors import NotInHistory, PathRefused
 from memsheaf.guard.paths import CATALOG, is_memory_path
 from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
 from memsheaf.store.safe_dir import READ, Folder
-from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database, DatabaseFailed, rescue_rows
+from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database
 
 DATABASE = "history.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
@@ -121,34 +120,6 @@ class History(Database):
                     raise Damaged(f"{JOURNAL} names another file")
             finally:
                 os.close(fd)
-
-    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Whoever reads a damaged history goes on with what can be read of it."""
-        with self._lock:
-            try:
-                return super().rows(sql, *values)
-            except DatabaseFailed as error:
-                if not self.is_damaged or self.is_in_use or self.problem:
-                    raise
-                self._rescue(str(error.strerror))
-                return super().rows(sql, *values)
-
-    @classmethod
-    def rescue(cls, folder: Folder, problem: str) -> History:
-        """Return a copy in memory of what can be read of a damaged history, which may be nothing."""
-        try:
-            history = cls.copy(folder)
-        except (Damaged, DatabaseFailed):
-            history = cls.in_memory()
-        history._rescue(problem)
-        return history
-
-    def _rescue(self, problem: str) -> None:
-        """Go on with a copy in memory of what can be read."""
-        copy = self.in_memory()
-        rescue_rows(self._db, copy._db)
-        self._db, copy._db = copy._db, self._db  # which is closed with the copy
-        self.problem = problem
 
     # Commits
 

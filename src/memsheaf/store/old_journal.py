@@ -28,7 +28,6 @@ from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
-APPENDED_FROM = 512  # bytes; a shorter text is written whole
 _NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs")
 _IDS = re.compile(rb'(?m)^\{"commit": "([0-9a-f]{1,15})"')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -52,10 +51,7 @@ def encode(commit: Commit) -> bytes:
     changes = []
     for step in commit.revisions:
         shape = {"path": step.path, "before": step.before, "after": step.after}
-        texts = {"old": step.old, "new": step.new}
-        if step.old and step.new and len(step.old) >= APPENDED_FROM and step.new.startswith(step.old):
-            texts = {"old": step.old, "append": step.new[len(step.old) :]}
-        for key, data in texts.items():
+        for key, data in (("old", step.old), ("new", step.new)):
             if data is not None:
                 try:
                     shape[key] = data.decode()

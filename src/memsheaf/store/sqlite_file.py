@@ -22,7 +22,6 @@ from memsheaf.store.safe_dir import CREATE, Folder
 
 BUSY_SECONDS = 0.1  # that SQLite waits by itself, and no signal is handled
 LOCK_SECONDS = 10.0
-RESCUE_SECONDS = 2.0  # for all that can be read of a damaged database, the newest first
 SIDE_FILES = ("-wal", "-shm", "-journal")
 DAMAGED_MARK = ".damaged-"
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -78,7 +77,6 @@ class Database:
     def __init__(self, db: sqlite3.Connection) -> None:
         self.identity: tuple[int, ...] = ()  # of the file, if it is one
         self.is_damaged = False
-        self.problem = ""  # why this is a copy of what can be read, if it is one
         self.is_in_use = False  # a change is half-way
         self._db = db
         self._lock = threading.RLock()
@@ -116,8 +114,6 @@ class Database:
             if self._db.in_transaction:
                 yield self._db
                 return
-            if self.identity and self.problem:
-                raise DatabaseFailed(errno.EIO, self.problem)
             try:
                 if durable != self._is_durable:
                     self._db.execute(f"PRAGMA synchronous = {'EXTRA' if durable else 'NORMAL'}")
@@ -143,8 +139,6 @@ class Database:
 
     def find_damage(self) -> str:
         """Return what is wrong with the database, "" if nothing is."""
-        if self.problem:
-            return self.problem
         try:
             problem = str(self.rows("PRAGMA quick_check(1)")[0][0]).splitlines()[-1]
         except DatabaseFailed as error:
@@ -177,9 +171,7 @@ class Database:
 
         Raises:
             DatabaseFailed: it cannot be read.
-            Damaged: SQLite must not open it.
         """
-        cls.check_files(folder, create=False)
         copy = cls.in_memory()
         ends = time.monotonic() + LOCK_SECONDS
 
@@ -227,11 +219,10 @@ class Database:
             Damaged: it cannot be used as it is.
         """
         identity = cls.identify(folder)
-        is_usable = known and (not known.is_damaged or (known.problem and not create))
-        if known and is_usable and identity and known.identity == identity:
+        is_suspect |= known is not None and known.is_damaged
+        if known and identity and known.identity == identity and not is_suspect:
             return known
         if known:
-            is_suspect |= known.is_damaged
             is_log_removed = known.identity[:2] == identity[:2] and identity[2:] == (0,)
             if is_log_removed:  # it is open here still; where somebody has begun a new one, it is too late
                 with suppress(OSError):
@@ -391,24 +382,6 @@ def rename_damaged(folder: Folder, name: str) -> None:
     for suffix in (*SIDE_FILES, ""):
         with suppress(FileNotFoundError):
             folder.rename(name + suffix, folder, new + suffix)
-
-
-def rescue_rows(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what can be read of a damaged database to one with the same tables.
-
-    A table is read from its last row back to the damage, and from its first row on: a page in between is missed.
-    """
-    ends = time.monotonic() + RESCUE_SECONDS
-    target.execute("BEGIN")
-    for (table,) in target.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-        for order in ("DESC", "ASC"):
-            with suppress(sqlite3.Error):
-                for row in source.execute(f"SELECT * FROM {table} ORDER BY 1 {order}, 2 {order}"):
-                    with suppress(sqlite3.Error):  # it is damaged, or was read before
-                        target.execute(f"INSERT INTO {table} VALUES (?{', ?' * (len(row) - 1)})", row)
-                    if time.monotonic() > ends:
-                        break
-    target.execute("COMMIT")
 
 
 def connect(path: str) -> sqlite3.Connection:
