@@ -116,7 +116,7 @@ def count_rows(db: sqlite3.Connection) -> RowCounts:
 def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Collection[str]) -> Owners:
     """Tell apart what this machine wrote and what others did; as much of both as a catalog has room for."""
     sql = f"SELECT version, pinned, {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
-    rows = db.execute(sql, ("\n".join(["", *outdated, ""]) if outdated else "",)).fetchall()
+    rows = db.execute(sql, ("\n".join(("", *outdated, "")),)).fetchall()
     unknown = ledger.find_unknown((path, version) for version, _, path, *_ in rows)
     theirs = [path for _, _, path, *_ in rows if path in unknown]
     own = [row for row in rows if row[2] not in unknown]

@@ -253,12 +253,11 @@ def apart(
 
 def _find_fitting(lines: Sequence[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> Sequence[Line]:
     """Return the first lines that fit beside the headings, the blank lines and the tail."""
-    sections = {section_of(kind) for kind in {kind for _, kind, _ in lines}}
-    headings = sum(len(SECTIONS[section]) + len("\n## \n") for section in sections)
-    max_count = max_lines - 1 - 2 * len(tail) - 2 * len(sections)
-    room = max_bytes - len("# Memory\n") - headings - sum(len(text.encode()) + 2 for text in tail)
-    sizes = accumulate(len(text.encode()) + 1 for _, _, text in lines)
-    return lines[: max(0, min(max_count, bisect(list(sizes), room)))]
+    headings = [f"## {SECTIONS[section]}" for section in {section_of(kind) for _, kind, _ in lines}]
+    frame = "\n\n".join(["# Memory", *headings, *tail, ""])
+    sizes = list(accumulate(len(text.encode()) + 1 for _, _, text in lines))
+    room = bisect(sizes, max_bytes + 1 - len(frame.encode()))
+    return lines[: max(0, min(room, max_lines + 1 - frame.count("\n")))]
 
 
 def _cut(count: int) -> str:

@@ -150,6 +150,15 @@ def to_row(values: Iterable[Any]) -> Row:
     return row._replace(pinned=bool(row.pinned))
 
 
+_SETTINGS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -8000; -- KiB: what a save touches at 100,000 memories stays at hand
+PRAGMA wal_autocheckpoint = 4000; -- a page is rewritten often before it is copied once
+PRAGMA recursive_triggers = ON; -- a replaced row leaves the words and the tally, too
+"""
+
+
 def connect(database: str, root: str = "") -> sqlite3.Connection:
     """Open the database of the index of a root, and make its tables if it is new.
 
@@ -167,11 +176,7 @@ def connect(database: str, root: str = "") -> sqlite3.Connection:
 def _connect(database: str, root: str) -> sqlite3.Connection:
     db = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA cache_size = -8000")  # KiB: what a save touches at 100,000 memories stays at hand
-        db.execute("PRAGMA wal_autocheckpoint = 4000")  # a page is rewritten often before it is copied once
-        db.execute("PRAGMA recursive_triggers = ON")  # a replaced row leaves the words and the tally, too
+        db.executescript(_SETTINGS)
         schema = db.execute("PRAGMA user_version").fetchone()[0]
         if schema == 0:
             db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT")
@@ -317,7 +322,7 @@ def _is_abandoned(database: str) -> bool:
     if not base_of(database).endswith(f"-{SCHEMA}"):
         return True
     uri = f"file:{quote(database)}?mode=ro"
-    with suppress(sqlite3.DatabaseError, KeyError), closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
-        is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
-        return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
+    sql = "SELECT value FROM note WHERE name = 'root' AND EXISTS (SELECT 1 FROM entry)"
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
+        return not all(os.path.isdir(os.fsdecode(root)) for (root,) in db.execute(sql))
     return False

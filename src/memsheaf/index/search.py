@@ -104,12 +104,12 @@ class Index:
         """
         with self._guard:
             began = time.monotonic()
-            if self._db and began > self._in_memory_until:
-                self._db.close()
-                self._forget_all()
+            if began > self._in_memory_until:
+                self.close()
             if self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked:
                 return False
             changed = self.query(self._refresher.look)
+            self._refresher.has_looked = True
             self._looked_at = began
             return changed
 
@@ -308,18 +308,15 @@ class Index:
 
     def _open(self) -> sqlite3.Connection:
         """Connect to the database, to a new one where it is damaged, or to one in memory where there is no place."""
-        with suppress(OSError):
+        with suppress(OSError, Busy):
             os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
-            try:
-                return connect(self._database, self._store.root)
-            except sqlite3.DatabaseError as error:
-                is_sound = _is_full(error) or _is_busy(error)
-            except Busy:
-                is_sound = True
-            if not is_sound:
-                delete(self._database)
-                with suppress(sqlite3.DatabaseError):
+            for _ in range(2):
+                try:
                     return connect(self._database, self._store.root)
+                except sqlite3.DatabaseError as error:
+                    if _is_full(error) or _is_busy(error):
+                        break
+                    delete(self._database)
         self._in_memory_until = time.monotonic() + IN_MEMORY_SECONDS
         return connect(IN_MEMORY)
 

@@ -638,9 +638,13 @@ class FolderStore:
         ):
             usage.add(past, [(day, path) for path in paths], wait=USE_WAIT_SECONDS)
 
-    def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
-        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now."""
-        return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
+    def uses_from(self, start: int, *, take_all: bool) -> tuple[dict[str, str], int]:
+        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now.
+
+        The last day of each path, and where they end.
+        """
+        nothing: tuple[dict[str, str], int] = {}, 0
+        return self.ask_history(lambda past: usage.take(past, start, take_all), nothing)
 
     def uses_noted(self) -> dict[str, str]:
         """Return the last day on which each text was of use; nothing is changed."""

@@ -29,6 +29,7 @@ from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
 _NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs")
+_USE = r"(?m)^(?:([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)|=)$"
 _IDS = re.compile(rb'(?m)^\{"commit": "([0-9a-f]{1,15})"')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_BYTES = 1 << 40
@@ -170,7 +171,7 @@ class OldFiles:
             case "tombstones":
                 tombstones.add(history, tombstones.from_lines(data))
             case "uses":
-                usage.take_in(history, data)
+                usage.add(history, re.findall(_USE, data.decode("utf-8", "replace")))
             case "catalogs":
                 with history.writing() as db:
                     hashes = [(line,) for line in data.decode("ascii", "replace").split()]
