@@ -72,21 +72,21 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 78_592,
+    "(flat) and work": 78_590,
     "adapters": 10_846,
     "chat": 35_913,
-    "cli": 51_973,
-    "encode, learn and text": 40_368,
+    "cli": 51_970,
+    "encode, learn and text": 40_367,
     "guard": 14_535,
-    "hosts": 29_442,
+    "hosts": 29_434,
     "hub": 37_224,
-    "index": 14_880,
+    "index": 14_873,
     "llm": 13_214,
     "mcp": 14_955,
     "prompts": 61,
-    "recall": 7_088,
+    "recall": 7_086,
     "state": 5_327,
-    "store": 24_675,
+    "store": 24_665,
     "web": 16_680,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.

@@ -507,8 +507,7 @@ class OpenScope:
         """
         self.index.look()
         since = datetime.fromisoformat(day).astimezone(UTC).isoformat()
-        nothing: list[CommitSummary] = []
-        return self.store.ask_history(lambda past: past.summaries(since, group), nothing)
+        return self.store.ask_history(lambda past: past.summaries(since, group), [])
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.

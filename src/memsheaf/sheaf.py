@@ -97,6 +97,7 @@ TASK_FILE = "TASK.md"
 SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
 PROMPT_FILES = tuple(map(fold, (CONTEXT, NOTES)))  # every scope has these for itself
 MAX_CANDIDATES = 10  # memories that are named when several could be meant
+AnyCommit = Commit | CommitSummary
 MAX_TIME_APART = timedelta(hours=1)  # between commits that were made together
 
 
@@ -1100,7 +1101,7 @@ def undo_together(
     return [(where, where.undo(candidate.id)) for where, candidate in wanted]
 
 
-def _group(scope: OpenScope, commit: Commit | CommitSummary) -> tuple[str, int]:
+def _group(scope: OpenScope, commit: AnyCommit) -> tuple[str, int]:
     """Return what commits of one command share, a token or the id of the first, and how often it was undone."""
     origin, times = _origin(scope, commit)
     _, sign, first = origin.why.rpartition(TOGETHER)
@@ -1109,7 +1110,7 @@ def _group(scope: OpenScope, commit: Commit | CommitSummary) -> tuple[str, int]:
     return first if sign else origin.id, times
 
 
-def _origin(scope: OpenScope, commit: Commit | CommitSummary) -> tuple[Commit | CommitSummary, int]:
+def _origin(scope: OpenScope, commit: AnyCommit) -> tuple[AnyCommit, int]:
     """Return the commit that an undo, or an undo of that, goes back to."""
     times = 0
     with suppress(NotInHistory):

@@ -156,7 +156,6 @@ class _Call:
         self.conversation = settings.state, name_conversation(event.host, event.conversation)
         self.is_sub_agent = bool(event.text("agent_id"))
         self.is_probe = bool(os.environ.get(PROBE))
-        self._is_state_lost = False
 
     def stays_silent(self) -> bool:
         """Whether there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
@@ -220,8 +219,11 @@ class _Call:
             spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
 
+    def _layers(self, *, read_only: bool = False) -> AbstractContextManager[Sheaf]:
+        return self.answers.layers(self.settings, self.cwd, read_only=read_only)
+
     def _start_text(self) -> str:
-        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+        with self._layers() as layers:
             lost = [line for scope in layers.open_scopes(lasting=True) for line in scope.describe_lost()]
             moved = describe_moved(self.settings.places(self.cwd))
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
@@ -231,7 +233,7 @@ class _Call:
         """Where the work stands, for a conversation that was compacted."""
         from memsheaf.text.neutralize import cut_bytes
 
-        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+        with self._layers() as layers:
             from memsheaf.work.brief import brief
 
             return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
@@ -241,15 +243,12 @@ class _Call:
         """Open the conversation to note something; where that cannot be noted, the host is answered all the same."""
         conversation = None
         try:
-            if not self._is_state_lost:
-                with open_conversation(*self.conversation, wait=NOTE_WAIT_SECONDS) as conversation:
-                    yield conversation
+            with open_conversation(*self.conversation, wait=NOTE_WAIT_SECONDS) as conversation:
+                yield conversation
         except (Busy, StoreFailed) as error:
-            self._is_state_lost = True
             note_failure(self.event.host, self.event.event, f"answered, and not noted: {error}")
         if conversation is None:
-            state, name = self.conversation
-            yield HostConversation(hook_state(state).load(name) or {})
+            yield HostConversation(hook_state(self.settings.state).load(self.conversation[1]) or {})
 
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
@@ -269,7 +268,7 @@ class _Call:
         from memsheaf.index.database import existing_vectors
         from memsheaf.text.requests import is_silent
 
-        with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
+        with self._layers(read_only=self.is_sub_agent) as layers:
             session = self.answers.session(self.event.conversation, layers, self.cwd)
             session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
             with existing_vectors():  # the worker makes those that are missing
@@ -290,9 +289,8 @@ class _Call:
             return ""
         news = load(self._own(NEWS))
         counts = {"recalled": recalled, "learned": news.get("learned"), "to review": news.get("review")}
-        if news:
-            with suppress(OSError):
-                os.unlink(self._own(NEWS))
+        with suppress(OSError):
+            os.unlink(self._own(NEWS))
         told = [f"{count} {what}" for what, count in counts.items() if isinstance(count, int) and count > 0]
         return f"memory: {' · '.join(told)}" if told else ""
 
@@ -315,10 +313,10 @@ class _Call:
         with open_conversation(*self.conversation) as found:
             prompt = self.event.typed or found.text("pending")
             found.data.pop("pending", None)
-        said = (Message("user", prompt), Message("assistant", self.event.response))
-        messages = tuple(one for one in said if one.text)
+        both = Message("user", prompt), Message("assistant", self.event.response)
+        messages = tuple(message for message in both if message.text)
         if prompt:
-            with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+            with self._layers() as layers:
                 layers.learn(Turn(self.event.conversation, messages))
             save(self._own(WAITING), b"")
 

@@ -52,7 +52,7 @@ def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> Non
 
 def recall_records(state: State) -> list[RecallRecord]:
     """Return the recalls that are logged, oldest first."""
-    return [record for _, record in _numbered_records(state)][-MAX_RECORDS:]
+    return [record for _, record in _numbered_records(state)]
 
 
 def _numbered_records(state: State) -> list[tuple[int, RecallRecord]]:

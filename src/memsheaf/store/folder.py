@@ -67,7 +67,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import Damaged, DatabaseFailed, Outdated, find_set_aside
+from memsheaf.store.sqlite_file import Damaged, Outdated, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
 PRUNE_SECONDS = 0.1  # at the end of a process; the rest waits for the next one
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
+_SKIPPED = "SELECT name, skipped || ' lines of it could not be read' FROM old_files WHERE skipped > 0"
 USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
 
@@ -232,15 +233,11 @@ class FolderStore:
 
     def damaged(self) -> list[tuple[str, str]]:
         """Return what is wrong with the history, or was with an earlier one: a file, and the problem."""
-        found: list[tuple[str, str]] = []
         with self._reading() as past:
-            if problem := past.find_damage() or self.problem:
-                found.append((DATABASE, f"it is damaged: {problem}"))
-            for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
-                found.append((name, f"{skipped} lines of it could not be read"))
-        nothing: list[str] = []
-        set_aside = self._ask_folder(find_set_aside, nothing)
-        return found + [(name, "the history was damaged, and begun again") for name in set_aside]
+            problem = past.find_damage() or self.problem
+            found = [(DATABASE, f"it is damaged: {problem}")] if problem else past.rows(_SKIPPED)
+        set_aside = self._ask_folder(find_set_aside, list[str]())
+        return [*found, *((name, "the history was damaged, and begun again") for name in set_aside)]
 
     @contextmanager
     def _noting(self, folder: Folder) -> Iterator[History]:
@@ -281,8 +278,7 @@ class FolderStore:
                     if self._past and self._past.is_damaged:  # the next change finds a new history
                         self._past = History.open(folder, self._past, create=True)
         except OSError as error:
-            if isinstance(error, DatabaseFailed):
-                self._close_history()  # perhaps one of its files was removed
+            self._close_history()  # perhaps one of its files was removed
             raise StoreFailed(failure(error, self.root)) from error
 
     def _refuse_hub(self, history: Folder) -> None:
@@ -469,11 +465,10 @@ class FolderStore:
 
     def lost(self) -> dict[str, Version]:
         """Return the files that went with the whole folder and are not back, with their last versions."""
-        nothing: dict[str, Version] = {}
-        listed = self._ask_folder(lost.read, nothing)
+        listed = self._ask_folder(lost.read, dict[str, Version]())
         if not any(self.scan()):
             is_emptied = lost.is_suspect(self.root, self.journals) or lost.is_outer_emptied(self.root, self.journals)
-            listed |= self.ask_history(lambda past: lost.find(past, is_emptied=is_emptied), nothing)
+            listed |= self.ask_history(lambda past: lost.find(past, is_emptied=is_emptied), listed)
         stamps = self.stamps(listed)
         return {path: version for path, version in listed.items() if stamps[path] is None}
 
@@ -643,8 +638,7 @@ class FolderStore:
 
         The last day of each path, and where they end.
         """
-        nothing: tuple[dict[str, str], int] = {}, 0
-        return self.ask_history(lambda past: usage.take(past, start, take_all), nothing)
+        return self.ask_history(lambda past: usage.take(past, start, take_all), (dict[str, str](), 0))
 
     def uses_noted(self) -> dict[str, str]:
         """Return the last day on which each text was of use; nothing is changed."""
@@ -684,8 +678,7 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        names: list[str] = []
-        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, names))
+        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, [""]))
         is_suspect = self.ask_history(lambda past: past.is_suspect(self.boot), otherwise=False)
         if (has_drafts or is_suspect) and self.stamps([""])[""]:
             with self.transaction():

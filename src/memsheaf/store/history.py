@@ -267,8 +267,8 @@ class History(Database):
         With a `group`, those that name it, and undos.
         """
         summaries = []
-        found = self.rows(_SUMMARIES, since, group)
-        for (_, id, at, by, why, undoes), rows in groupby(found, key=lambda row: row[:6]):
+        by_commit = groupby(self.rows(_SUMMARIES, since, group), key=lambda row: row[:6])
+        for (_, id, at, by, why, undoes), rows in by_commit:
             steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
             if steps:
                 summaries.append(CommitSummary(id, at, by, why, undoes, steps))
@@ -364,8 +364,7 @@ class History(Database):
 
         It goes on behind the commits that it has seen before, and looks at a limited number of them.
         """
-        rows = self.rows(_NOT_DROPPED)
-        due = [n for n, _ in takewhile(lambda row: row[1] < cutoff, rows)]
+        due = [n for n, _ in takewhile(lambda row: row[1] < cutoff, self.rows(_NOT_DROPPED))]
         if not due:
             return 0, False
         with self.writing() as db:

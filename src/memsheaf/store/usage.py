@@ -28,9 +28,9 @@ def take(history: History, start: int, take_all: bool) -> tuple[dict[str, str], 
     if take_all and (last or 0) > end:
         add(history, [("", "")])
         return take(history, start, take_all=False)
-    sql = "SELECT path, max(day) FROM uses WHERE n > ? AND n <= ? AND path <> '' GROUP BY path"
-    start = start if start <= end else 0  # it is another history
-    return dict(history.rows(sql, start, end)), end
+    # a start behind the end is one of another history
+    where = "n > iif(?1 > ?2, 0, ?1) AND n <= ?2 AND path <> ''"
+    return dict(history.rows(f"SELECT path, max(day) FROM uses WHERE {where} GROUP BY path", start, end)), end
 
 
 def noted(history: History) -> dict[str, str]:
@@ -43,5 +43,7 @@ def bring_together(history: History, *, without: Collection[str] = ()) -> None:
     mark = "ifnull((SELECT max(n) FROM uses WHERE path = ''), 0)"
     with history.writing(durable=False) as db:
         db.executemany("DELETE FROM uses WHERE path = ?", [(path,) for path in without])
-        kept = f"SELECT n FROM (SELECT n, max(day) FROM uses GROUP BY path, n > {mark})"
-        db.execute(f"DELETE FROM uses WHERE n NOT IN ({kept}) AND n <> {mark}")
+        db.execute(
+            f"DELETE FROM uses WHERE n <> {mark} AND n NOT IN ("
+            f"SELECT n FROM (SELECT n, max(day) FROM uses GROUP BY path, n > {mark}))"
+        )
