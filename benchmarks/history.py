@@ -216,6 +216,7 @@ def main(*sizes: int) -> None:
         "# What a long past costs",
         "",
         f"Medians of {TIMES} in milliseconds, both sizes measured in turn: `python -m benchmarks.history`.",
+        "Seeing to retention is limited to about 100 ms for each process, however much is due.",
         "",
         f"| |{heads}",
         "|---|" + "---:|" * 6,

@@ -339,6 +339,18 @@ def test_a_history_that_is_half_there_is_told_as_damaged_and_written_by_no_reade
     assert len(history(store.root).read_bytes()) == len(data) // 2 // 4096 * 4096
 
 
+def test_a_reader_forgets_the_damage_of_a_history_that_another_process_replaced(torn: FolderStore) -> None:
+    other = FolderStore(torn.root)
+    list(other.history())
+    assert (len(list(torn.history())) > 100, torn.problem != "") == (True, True)
+
+    put(other, "new.md", b"new\n")
+
+    assert [path for path, _ in told(torn)] == ["new.md"]
+    assert torn.problem == ""
+    other.close()
+
+
 def test_drafts_of_a_commit_that_was_lost_with_its_history_complete_nothing(store: FolderStore) -> None:
     store.close()
     backup = history(store.root).read_bytes()

@@ -77,7 +77,6 @@ MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
 PRUNE_SECONDS = 0.1  # at the end of a process; the rest waits for the next one
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
-_SKIPPED = "SELECT name, skipped || ' lines of it could not be read' FROM old_files WHERE skipped > 0"
 USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
 
@@ -202,10 +201,10 @@ class FolderStore:
         """Return the history, or a copy in memory if it cannot be opened without writing or lacks what waits."""
         old = OldFiles(folder)
         try:
-            self._past = History.open(folder, self._past)
-            if old.must_wait(self._past) or not old.find_new(self._past):
-                return self._past
-            copy = partial(History.copy, folder) if self._past else History.in_memory
+            past = self._open_past(folder)
+            if old.must_wait(past) or not old.find_new(past):
+                return past
+            copy = partial(History.copy, folder) if past else History.in_memory
         except (Outdated, OSError):
             self._past, copy = None, partial(History.copy, folder)
         except (Damaged, PathRefused) as error:
@@ -216,6 +215,14 @@ class FolderStore:
             old.take_in(history)
             self._copied = stamps, history
         return self._copied[1]
+
+    def _open_past(self, folder: Folder) -> History | None:
+        """Return the history as it is now. A problem of one that was replaced since is none any more."""
+        past = History.open(folder, self._past)
+        if past is not self._past:
+            self.problem = ""
+        self._past = past
+        return past
 
     def _past_to_change(self, folder: Folder) -> History:
         """Return the history, made if there is none, with what an earlier version wrote. The lock is held."""
@@ -235,7 +242,11 @@ class FolderStore:
         """Return what is wrong with the history, or was with an earlier one: a file, and the problem."""
         with self._reading() as past:
             problem = past.find_damage() or self.problem
-            found = [(DATABASE, f"it is damaged: {problem}")] if problem else past.rows(_SKIPPED)
+            found = [(DATABASE, f"it is damaged: {problem}")]
+            if not problem:
+                found = past.rows(
+                    "SELECT name, skipped || ' lines of it could not be read' FROM old_files WHERE skipped > 0"
+                )
         set_aside = self._ask_folder(find_set_aside, list[str]())
         return [*found, *((name, "the history was damaged, and begun again") for name in set_aside)]
 
@@ -244,9 +255,8 @@ class FolderStore:
         """Open the history to note something beside the commits; the lock is taken only to make it."""
         past = None
         with suppress(Damaged):  # to set it aside, the lock is needed
-            past = History.open(folder, self._past)
+            past = self._open_past(folder)
         if past:
-            self._past = past
             yield past
             return
         with kernel_lock(folder, "lock", wait=self.wait):

@@ -161,7 +161,7 @@ class OldFiles:
                 in_journals = {id.decode() for journal in journals for id in _IDS.findall(self._read(journal))}
                 return _add(history, data, known | in_journals)
             case "journal":
-                return _add(history, data, known, is_newest=name == max(journals, key=_order))
+                return _add(history, data, known, is_newest=name == max(journals))
             case "kept":
                 steps = filter(None, map(_decode_kept, data.split(b"\n")))
                 with history.writing() as db:
@@ -179,9 +179,9 @@ class OldFiles:
         return 0
 
 
-def _order(name: str) -> tuple[bool, int, str]:
+def _order(name: str) -> tuple[bool, str]:
     """Return a key to sort the files by: the journals come last, as they are numbered."""
-    return name.startswith("journal-"), len(name), name
+    return name.startswith("journal-"), name
 
 
 def _add(history: History, data: bytes, known: set[str], *, is_newest: bool = False) -> int:

@@ -358,4 +358,4 @@ def _is_torn(present: bytes | None, whole: bytes) -> bool:
         return True
     if data == whole or (len(data) % PAGE and len(data) != len(whole)):
         return False
-    return all(byte in (0, meant) for byte, meant in zip_longest(data, whole[: len(data)], fillvalue=0))
+    return all(byte in (0, meant) for byte, meant in zip_longest(data, whole, fillvalue=0))
