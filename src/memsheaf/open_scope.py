@@ -500,12 +500,14 @@ class OpenScope:
         since = takewhile(lambda commit: commit.id != commit_id, self.store.history())
         return (commit._replace(scope=self.name) for commit in since)
 
-    def summaries(self, day: str) -> Sequence[CommitSummary]:
-        """Return the commits that changed memories since a day, newest first, without texts."""
+    def summaries(self, day: str, group: str = "") -> Sequence[CommitSummary]:
+        """Return the commits that changed memories since a day, newest first, without texts.
+
+        With a `group`, only undos and what may have been made together under that name.
+        """
         self.index.look()
         since = datetime.fromisoformat(day).astimezone(UTC).isoformat()
-        nothing: list[CommitSummary] = []
-        return self.store.ask_history(lambda past: past.summaries(since), nothing)
+        return self.store.ask_history(lambda past: past.summaries(since, group), [])
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import copy
 from datetime import date, datetime, timedelta
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsheaf.config import Settings, load
@@ -80,7 +79,7 @@ from memsheaf.scope import (
     resolve,
     unused_folder,
 )
-from memsheaf.store import ABSENT, Commit, Version
+from memsheaf.store import ABSENT, Commit, CommitSummary, Version
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
 from memsheaf.worktree import describe_moved, find_tree, record_tree
@@ -97,6 +96,7 @@ TASK_FILE = "TASK.md"
 SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
 PROMPT_FILES = tuple(map(fold, (CONTEXT, NOTES)))  # every scope has these for itself
 MAX_CANDIDATES = 10  # memories that are named when several could be meant
+AnyCommit = Commit | CommitSummary
 MAX_TIME_APART = timedelta(hours=1)  # between commits that were made together
 
 
@@ -1086,22 +1086,22 @@ def undo_together(
     """
     commit = scope.last_change(commit_id)
     group = _group(scope, commit)
-    since = str(datetime.fromisoformat(commit.at) - MAX_TIME_APART).replace(" ", "T")
+    since = str(datetime.fromisoformat(commit.at) - MAX_TIME_APART)
     wanted = [(scope, commit)]
     for other in {**{each.root: each for each in others}, scope.root: scope}.values():
         undone: set[str] = set()
-        for candidate in takewhile(lambda candidate: candidate.at >= since, other.log()):
+        for candidate in other.summaries(since, group[0]):
             if candidate.id in undone:
                 continue
             undone.add(candidate.undoes)
             if candidate.id != commit.id and _group(other, candidate) == group:
-                wanted.append((other, candidate))
+                wanted.append((other, other.last_change(candidate.id)))
     # what was removed comes back before its copy elsewhere goes: whatever fails in between, it is in one place
     wanted.sort(key=lambda pair: any(step.before == ABSENT for step in pair[1].revisions))
     return [(where, where.undo(candidate.id)) for where, candidate in wanted]
 
 
-def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
+def _group(scope: OpenScope, commit: AnyCommit) -> tuple[str, int]:
     """Return what commits of one command share, a token or the id of the first, and how often it was undone."""
     origin, times = _origin(scope, commit)
     _, sign, first = origin.why.rpartition(TOGETHER)
@@ -1110,7 +1110,7 @@ def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
     return first if sign else origin.id, times
 
 
-def _origin(scope: OpenScope, commit: Commit) -> tuple[Commit, int]:
+def _origin(scope: OpenScope, commit: AnyCommit) -> tuple[AnyCommit, int]:
     """Return the commit that an undo, or an undo of that, goes back to."""
     times = 0
     with suppress(NotInHistory):

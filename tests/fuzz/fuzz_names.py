@@ -63,7 +63,7 @@ def _check_path(path: str) -> None:
         assert ":" not in other
     for segment in stored.split("/"):
         assert segment.strip() == segment
-        assert listable(segment, folder=True)
+        assert not segment.startswith((".", "~$"))
         assert len(segment.encode()) <= 255
     assert stored.casefold() != "memory.md"
     assert stored.isprintable()

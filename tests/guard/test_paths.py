@@ -239,19 +239,17 @@ def test_other_labels_are_refused_and_the_message_says_what_they_would_name() ->
         str(refusal.value).encode()
 
 
-def test_only_visible_markdown_and_folders_are_looked_at() -> None:
-    for name, folder, seen in [
-        ("a.md", False, True),
-        ("MEMORY.md", False, True),
-        ("a.txt", False, False),
-        ("a.md~", False, False),
-        (".a.md", False, False),
-        ("~$a.md", False, False),
-        ("tasks", False, False),
-        ("tasks", True, True),
-        (".history", True, False),
+def test_only_visible_markdown_is_looked_at() -> None:
+    for name, seen in [
+        ("a.md", True),
+        ("MEMORY.md", True),
+        ("a.txt", False),
+        ("a.md~", False),
+        (".a.md", False),
+        ("~$a.md", False),
+        ("tasks", False),
     ]:
-        assert listable(name, folder=folder) is seen
+        assert listable(name) is seen
 
 
 def test_any_name_found_on_disk_can_be_shown() -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +390,55 @@ def test_a_state_directory_that_cannot_be_written_is_no_error(hooks: HookRunner)
     for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
         out = hooks.raw(event, json.dumps({"session_id": "s1", "prompt": "when do we deploy?"}).encode())
         assert not out or json.loads(out)
+
+
+def replace_by_folder(state: Path) -> None:
+    state.mkdir()
+
+
+def replace_by_link(state: Path) -> None:
+    state.symlink_to("elsewhere.db")
+
+
+def replace_by_foreign(state: Path) -> None:
+    with closing(sqlite3.connect(state)) as db:
+        db.execute("CREATE TABLE theirs (a)")
+
+
+def replace_by_noise(state: Path) -> None:
+    state.write_bytes(b"this is no database" * 1_000)
+
+
+@pytest.mark.parametrize("trouble", [replace_by_folder, replace_by_link, replace_by_foreign, replace_by_noise])
+def test_a_state_that_cannot_be_used_costs_no_answer(hooks: HookRunner, trouble: Callable[[Path], None]) -> None:
+    hooks.remember("The staging database is called argon")
+    state = hooks.home / "state" / "state.db"
+    state.parent.mkdir(exist_ok=True)
+    for file in state.parent.glob("state.db*"):
+        file.unlink()
+    trouble(state)
+
+    assert "argon" in hooks.context("SessionStart", source="startup")
+    assert "argon" in hooks.context("UserPromptSubmit", prompt="what is the staging database called?")
+    if trouble in (replace_by_folder, replace_by_link):
+        assert "answered, and not noted" in hooks.log
+
+
+def test_a_program_that_holds_the_databases_delays_an_answer_and_does_not_prevent_it(hooks: HookRunner) -> None:
+    hooks.remember("The staging database is called argon")
+    hooks.context("UserPromptSubmit", prompt="hello there")
+    databases = [*hooks.home.rglob("state.db"), *hooks.home.rglob("history.db"), *hooks.home.rglob("*.sqlite")]
+    root = root_of(hooks, "project")
+    root.joinpath("project_new.md").write_text("---\nname: n\ndescription: d\ntype: project\n---\nnew\n")
+
+    with ExitStack() as held:
+        for database in databases:
+            other = held.enter_context(closing(sqlite3.connect(database, isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+        answer = hooks.context("UserPromptSubmit", prompt="what is the staging database called?")
+
+    assert {database.suffix for database in databases} == {".db", ".sqlite"}
+    assert "argon" in answer
 
 
 def test_settings_that_cannot_be_read_are_logged(hooks: HookRunner) -> None:

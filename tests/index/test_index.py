@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from databases import history
 from memsheaf.config import Settings
 from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
@@ -429,6 +430,22 @@ def test_the_catalog_is_read_again_after_a_reboot(rebooted: bool, settings: Sett
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.prompt()
         assert (sheaf.own.store.published("MEMORY.md") == text.encode()) == rebooted
+
+
+def test_a_history_that_was_set_back_gets_what_is_in_the_folder(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.write("First", "First", "user", "The first is red.")
+        database = history(sheaf.root)
+    backup = database.read_bytes()
+    with Sheaf.open("user", settings=settings) as sheaf:
+        sheaf.write("Second", "Second", "user", "The second is blue.")
+    database.write_bytes(backup)
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        newest, oldest = sheaf.log()
+
+    assert (newest.by, [step.path for step in newest.revisions]) == ("outside", ["user_second.md"])
+    assert [step.path for step in oldest.revisions] == ["user_first.md"]
 
 
 def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
@@ -17,9 +18,10 @@ import pytest
 from numpy import float32
 from numpy.typing import NDArray
 
+from databases import history
 from memsheaf.config import Settings
-from memsheaf.errors import Busy, ModelFailed, StoreFailed
-from memsheaf.index import database
+from memsheaf.errors import ModelFailed, StoreFailed
+from memsheaf.index import database, search
 from memsheaf.index.database import base_of, connect, database_for, delete, locked
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase
@@ -118,22 +120,39 @@ def test_an_answer_is_whole_though_the_database_breaks_after_the_look(sheaf: She
     assert [match.row.path for match in sheaf.own.index.search("word1", 1)] == ["user_note-1.md"]
 
 
-def test_a_question_says_so_while_another_program_holds_the_index(
+def test_while_another_program_holds_the_index_the_files_are_asked(
     sheaf: Sheaf, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(search, "IN_MEMORY_SECONDS", 0.0)
     fill(sheaf)
     place = database_for(sheaf.root, settings.cache)
     sheaf.own.index.close()
     with closing(sqlite3.connect(place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         (Path(sheaf.root) / "user_note-1.md").unlink()
-        with pytest.raises(Busy):
-            sheaf.search("word2")
+        assert found(sheaf, "word1") != ["user_note-1.md"]
+        assert found(sheaf, "word2") == ["user_note-2.md"]
         other.execute("ROLLBACK")
 
     assert found(sheaf, "word2") == ["user_note-2.md"]
     assert sheaf.own.index.embedding()[1:] == (4, 4, False, "")
+
+
+def test_while_another_program_holds_the_history_a_question_is_answered_from_the_files(sheaf: Sheaf) -> None:
+    fill(sheaf)
+    edited = Path(sheaf.root) / "user_note-1.md"
+    edited.write_text(edited.read_text() + "zebra\n")
+    began = time.monotonic()
+    with (
+        closing(sqlite3.connect(history(sheaf.root), isolation_level=None)) as other,
+        sheaf.own.store.locked("lock"),
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        assert found(sheaf, "zebra") == ["user_note-1.md"]
+        assert time.monotonic() - began < 2.5
+
+    assert [(commit.by, commit.revisions[0].path) for commit in sheaf.log(limit=1)] == [("outside", "user_note-1.md")]
 
 
 def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -> None:

@@ -21,7 +21,7 @@ from memsheaf.errors import (
     StoreFailed,
     TextRefused,
 )
-from memsheaf.store import ABSENT, Change, Commit, Document, Revision, version_of
+from memsheaf.store import ABSENT, Change, Commit, Document, Revision, folder, version_of
 from memsheaf.store.folder import FolderStore
 
 Open = Callable[..., FolderStore]
@@ -621,9 +621,9 @@ def test_erasing_removes_what_a_dead_writer_left(store: FolderStore) -> None:
 
 
 def every_byte(root: str) -> Iterator[bytes]:
-    for folder, _, names in os.walk(root):
+    for place, _, names in os.walk(root):
         for name in names:
-            with open(os.path.join(folder, name), "rb") as file:
+            with open(os.path.join(place, name), "rb") as file:
                 yield file.read()
 
 
@@ -665,6 +665,30 @@ def test_retention_counts_from_when_a_text_was_retired(open_store: Open, by_hand
     store.undo(by="user")
 
     assert store.read("a.md").data == b"an old text"
+
+
+def test_closing_prunes_for_a_moment_and_the_next_process_goes_on(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "PRUNE_SECONDS", 0.0)
+    now = [1_000_000.0]
+    store = open_store(clock=lambda: now[0], retention_days=30)
+    store.close()
+    commits = []
+    for number in range(1_200):
+        old, new = f"{number}\n".encode(), f"{number + 1}\n".encode()
+        step = Revision("a.md", version_of(old), version_of(new), old, new)
+        commits.append(Commit(f"{number:012x}", "1970-01-12T13:46:40.000Z", "agent", "", (step,)))
+    store.graft(commits)
+
+    left = []
+    for day in range(40, 44):
+        now[0] = 1_000_000.0 + day * DAY
+        store.commit([Change(f"{day}.md", b"new\n", ABSENT)], by="agent")
+        store.close()
+        left.append(sum(step.new is not None for commit in store.history("a.md") for step in commit.revisions))
+
+    assert left == [1_200, 701, 201, 1]
 
 
 def test_closing_prunes_once_a_day(open_store: Open) -> None:

@@ -129,6 +129,19 @@ def test_files_of_the_history_that_are_removed_while_it_is_open_cost_no_memory(
     assert reopened.damaged() == []
 
 
+def test_a_log_that_is_removed_under_several_writers_damages_nothing(store: FolderStore) -> None:
+    writers = [store, FolderStore(store.root), FolderStore(store.root)]
+    for number in range(60):
+        if number % 5 == 4:
+            os.unlink(f"{history(store.root)}-wal")
+        put(writers[number % 3], f"{number}.md", f"number {number} ".encode() * 2_000)
+
+    assert FolderStore(store.root).damaged() == []
+    assert [path for path, _ in told(store)] == [f"{number}.md" for number in reversed(range(60))] + ["a.md", "a.md"]
+    for writer in writers:
+        writer.close()
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "in use elsewhere"])
 def test_a_folder_of_a_read_only_medium_tells_its_history(store: FolderStore, is_open: bool) -> None:
     if not is_open:
@@ -277,6 +290,65 @@ def test_a_damaged_history_completes_nothing_after_a_reboot(store: FolderStore, 
     assert copy.read("a.md").data == b"two\n"
     assert [why for _, why in copy.damaged()] == ["the history was damaged, and begun again"]
     writer.close()
+
+
+@pytest.fixture
+def torn(store: FolderStore) -> FolderStore:
+    """A folder with a history of 200 commits, and a page of zeros where the oldest of them were."""
+    for number in range(200):
+        put(store, f"{number}.md", f"number {number} ".encode() * 50)
+    store.close()
+    data = bytearray(history(store.root).read_bytes())
+    with closing(sqlite3.connect(history(store.root))) as db:
+        page = db.execute("SELECT min(pageno) FROM dbstat WHERE name = 'commits' AND pagetype = 'leaf'").fetchone()[0]
+    data[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    history(store.root).write_bytes(data)
+    return store
+
+
+def test_of_a_damaged_history_is_told_what_can_be_read(torn: FolderStore) -> None:
+    commits = list(torn.history())
+
+    assert 100 < len(commits) < 200
+    assert [step.path for step in commits[0].revisions] == ["199.md"]
+    assert next(torn.trail("199.md")).revisions[0].new == b"number 199 " * 50
+    assert torn.problem
+    assert [name for name, _ in torn.damaged()] == ["history.db"]
+
+
+def test_the_last_commit_of_a_damaged_history_can_be_undone(torn: FolderStore) -> None:
+    list(torn.history())
+
+    undone = torn.undo(by="user")
+
+    assert [(step.path, step.after) for step in undone.revisions] == [("199.md", "")]
+    assert [entry.path for entry in torn.scan() if entry.path == "199.md"] == []
+    assert [why for _, why in torn.damaged()] == ["the history was damaged, and begun again"]
+    assert [commit.why for commit in torn.history()] == [undone.why]
+    assert torn.problem == ""
+
+
+def test_a_history_that_is_half_there_is_told_as_damaged_and_written_by_no_reader(store: FolderStore) -> None:
+    store.close()
+    data = history(store.root).read_bytes()
+    history(store.root).write_bytes(data[: len(data) // 2 // 4096 * 4096])
+
+    assert isinstance(told(store), list)
+    assert "malformed" in store.problem
+    assert [name for name, _ in store.damaged()] == ["history.db"]
+    assert len(history(store.root).read_bytes()) == len(data) // 2 // 4096 * 4096
+
+
+def test_a_reader_forgets_the_damage_of_a_history_that_another_process_replaced(torn: FolderStore) -> None:
+    other = FolderStore(torn.root)
+    list(other.history())
+    assert (len(list(torn.history())) > 100, torn.problem != "") == (True, True)
+
+    put(other, "new.md", b"new\n")
+
+    assert [path for path, _ in told(torn)] == ["new.md"]
+    assert torn.problem == ""
+    other.close()
 
 
 def test_drafts_of_a_commit_that_was_lost_with_its_history_complete_nothing(store: FolderStore) -> None:
@@ -431,11 +503,25 @@ def test_a_history_with_another_number_of_version_is_used(store: FolderStore, nu
     assert store.damaged() == []
 
 
+def test_a_history_without_the_indexes_of_this_version_is_read_and_gets_them_with_a_save(store: FolderStore) -> None:
+    store.close()
+    for sql in ("DROP INDEX changes_by_before", "DROP INDEX changes_by_after", "PRAGMA user_version = 1"):
+        change_history(store.root, sql)
+
+    assert [new for _, new in told(store)] == [b"two\n", b"one\n"]
+    assert (store.problem, store.damaged()) == ("", [])
+    put(store, "b.md", b"b\n")
+
+    assert len(told(store)) == 3
+    with closing(sqlite3.connect(history(store.root))) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(History.migrations),)
+
+
 def test_a_history_of_a_later_version_may_have_more_columns(store: FolderStore) -> None:
     store.close()
     change_history(store.root, "ALTER TABLE commits ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
     change_history(store.root, "CREATE TABLE signatures (n INTEGER PRIMARY KEY) STRICT")
-    change_history(store.root, "PRAGMA user_version = 2")
+    change_history(store.root, f"PRAGMA user_version = {len(History.migrations) + 1}")
 
     put(store, "b.md", b"b\n")
 

@@ -198,7 +198,7 @@ class Call:
     def unused_folder(self) -> str:
         """A line about memory of the project here that is not in use, when this command is about it; else ""."""
         layers = ("project", "task", "session")
-        if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ["project"]):
+        if not any(scope.startswith(layers) for scope in self.scopes() or ["project"]):
             return ""
         places = self.settings().places(here())
         return unused_folder(places) or describe_moved(places)
@@ -224,18 +224,24 @@ class Call:
     def tell_news(self) -> None:
         """Tell of changes that wait for a hub, and of files that were moved out of the way of the catalog."""
         for sheaf in self._opened:
-            if sheaf.replica and sheaf.replica.settings.unreadable:
-                self.console.note(f"{sheaf.scope} has {sheaf.replica.settings.shown}; nothing is saved there")
-            elif sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
+            replica = sheaf.replica
+            if replica and replica.settings.unreadable:
+                self.console.note(f"{sheaf.scope} has {replica.settings.shown}; nothing is saved there")
+            elif replica and len((state := replica.state()).pending) > len(state.held):
                 reason = (state.refused or state.failed).replace(" SCOPE", f" {sheaf.scope}")
-                where = sheaf.replica.settings.shown
+                where = replica.settings.shown
                 if reason:
                     where = reason if where in reason else f"{where} ({reason})"
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
-                if sheaf.replica.was_cut_short and self.environment is os.environ and not self.home:
+                if replica.was_cut_short and self.environment is os.environ and not self.home:
                     from memsheaf.hosts.answer import spawn_apart
 
-                    spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
+                    spawn_apart("sync", here(), sheaf.name)  # who is slow gets it all the same
+            if sheaf.store.problem:
+                self.console.note(
+                    f"{sheaf.scope}: the history is damaged, and known in part. The memories are not affected. The "
+                    "next change begins a new history; `memsheaf doctor` says more."
+                )
             for path in sheaf.index.publisher.moved:
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "

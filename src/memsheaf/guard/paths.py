@@ -107,11 +107,6 @@ def is_memory_path(path: str) -> bool:
         return False
 
 
-def check_journalled(path: str) -> str:
-    """Check a path as `check_stored` does, for what a journal may tell of: also a MEMORY.md that was not ours."""
-    return path if path == CATALOG else check_stored(path)
-
-
 def with_suffix(path: str, suffix: str) -> str:
     """Return a path with something at the end of its name, which is cut where it would be too long.
 
@@ -161,9 +156,11 @@ def slug(name: str, limit: int = MAX_SLUG_BYTES) -> str:
     >>> slug("Prefers tabs, not spaces!"), slug("日本語のメモ")
     ('prefers-tabs-not-spaces', '日本語のメモ')
     """
-    digest = sha256(unicodedata.normalize("NFC", name).encode("utf-8", "surrogatepass")).hexdigest()
     readable = _readable(name)[:MAX_SLUG_CHARS].encode()[:limit].decode("utf-8", "ignore").rstrip("-")
-    return readable or f"memory-{digest[:6]}"
+    return (
+        readable
+        or f"memory-{sha256(unicodedata.normalize('NFC', name).encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
+    )
 
 
 def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
@@ -181,13 +178,13 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     return check_path(path)
 
 
-def listable(name: str, *, folder: bool = False) -> bool:
-    """Return True if a file, or a folder, found on disk is looked at at all.
+def listable(name: str) -> bool:
+    """Return True if a file found on disk is looked at at all.
 
-    >>> listable("notes.md"), listable(".notes.md"), listable("notes.txt"), listable("old", folder=True)
-    (True, False, False, True)
+    >>> listable("notes.md"), listable(".notes.md"), listable("notes.txt")
+    (True, False, False)
     """
-    return not name.startswith((".", "~$")) and (folder or name.endswith(".md"))
+    return name.endswith(".md") and not name.startswith((".", "~$"))
 
 
 def shown(path: str) -> str:

@@ -18,7 +18,7 @@ from memsheaf.text.spoken import spoken
 MAX_QUOTED_CHARS = 60
 MAX_CHARS_READ = 20_000
 
-# Words that bind a sentence to its moment, in English, German, French, Spanish, Chinese and Japanese.
+# Words that bind a sentence to its moment, in English, German, French and Spanish, then in Chinese and Japanese.
 _MOMENT_WORDS = (
     r"\b(?:for now(?! and (?:always|ever))|for the (?:time being|moment|rest of (?:the day|today|this))"
     r"|(?:just|only) (?:for )?(?:this|the) (?:once|one time|time)|this (?:once|one time)"
@@ -30,6 +30,8 @@ _MOMENT_WORDS = (
     r"|pour (?:l'instant|le moment)|cette fois(?:-ci| seulement)|provisoirement|exceptionnellement"
     r"|(?:juste|seulement) (?:cette fois|(?:pour )?aujourd'hui)|je suis en train de"
     r"|por (?:ahora|el momento)|de momento|esta vez|s[oó]lo (?:por )?hoy|provisionalmente|estoy en medio de)\b"
+)
+_MOMENT_IN_CHINESE_OR_JAPANESE = (
     r"|[就只仅僅][限是]?[这這]一?次|暂时|暫時|临时(?=[先用关禁改跳])|先[^，。、,.]{0,14}吧|今天先|先到这|[只仅][限有]今天"
     r"|(?:^|(?<=[，,\s]))[这這]一?次(?=[就先只不别別用请請帮幫暂跳])|现在(?=正在|先|卡在)|我正在(?=[改写看调修处测重排])"
     r"|(?:目前|当前|當前)[^，。、,.]{0,14}(?:正在|[还還]在|还没|還沒|卡在|先)"
@@ -39,7 +41,7 @@ _MOMENT_WORDS = (
 )
 # The same, unless the sentence is a rule ("never skip a test temporarily").
 _MOMENT_UNLESS_RULE = (
-    r"\b(?:at the moment(?! (?:of|when|that|the|an?|it|each|where|you|we|i)\b)|right now|temporarily"
+    r"|\b(?:at the moment(?! (?:of|when|that|the|an?|it|each|where|you|we|i)\b)|right now|temporarily"
     r"|(?<!by )(?<!at )(?<!of )(?<!around )(?<!during )(?<!until )(?<!before )(?<!about )this time"
     r"(?=[.!,]|$| (?:please|just|only|use|skip|do|don't|leave|keep|write|run|make|try|we|i|let's)\b)"
     r"|vorübergehend|en ce moment|temporairement|ahora mismo|temporalmente)\b"
@@ -79,23 +81,30 @@ _DENIED_AFTER = r"\s?(?:でなく|ではなく|じゃなく|に限らず|でな�
 
 # What a look at the code or its history tells as well.
 _LOOKUP_STATEMENT = (
-    r"\b(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]* *(?:contains?|holds?|has|includes?)\b"
-    r"|\bclass SYMBOL (?:inherits|extends|derives|subclasses|implements)\b"
-    r"|\b(?:inherits from|is a subclass of|subclasses|derives from) \S"
-    r"|\b(?:last|latest|previous|most recent|newest) commit (?:on \S+ )?(?:was|is|CHANGED)"
-    r"|\bcommit [0-9a-f]{7,40} (?:was|is|by|CHANGED)"
+    r"\b(?:(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]* *(?:contains?|holds?|has|includes?)\b"
+    r"|class SYMBOL (?:inherits|extends|derives|subclasses|implements)\b"
+    r"|(?:inherits from|is a subclass of|subclasses|derives from) \S"
+    r"|(?:last|latest|previous|most recent|newest) commit (?:on \S+ )?(?:was|is|CHANGED)"
+    r"|commit [0-9a-f]{7,40} (?:was|is|by|CHANGED)"
     r"|REQUEST ?(?:(?:was|were|is|has been|have been|got) (?:merged|closed|opened|approved|reviewed|reopened)\b"
     r"|(?:wurde|ist) (?:gemerg|geschlossen)|(?:a été|est|fue|ha sido|está) (?:fusionn|merg|ferm|fusionad|cerrad)"
     r"|(?:已经|已經|已|被)?(?:合并|合併|关闭|關閉)|[はが]?(?:マージ|クローズ))"
-    r"|\b(?:merged|opened|closed|reviewed|approved) (?:the )?REQUEST"
-    r"|\bbranch \S+ (?:was|has been|is|got) (?:merged|deleted|rebased)\b"
-    r"|\b(?:project|repo|repository|package|codebase|library|app|application|service|suite) (?:currently )?"
+    r"|(?:merged|opened|closed|reviewed|approved) (?:the )?REQUEST"
+    r"|branch \S+ (?:was|has been|is|got) (?:merged|deleted|rebased)\b"
+    r"|(?:project|repo|repository|package|codebase|library|app|application|service|suite) (?:currently )?"
     r"(?:has|contains|consists of|comprises) (?:about |around |roughly |over |more than )?NUMBER (?:\S+ )?PARTS\b"
-    r"|\bthere (?:are|is) (?:about |around )?NUMBER (?:\S+ )?PARTS in\b"
-    r"|\b(?:takes|accepts|receives) (?:\S+ ){0,2}(?:arguments?|parameters?|params)\b"
-    r"|\b(?:function|method) SYMBOL (?:returns|calls)\b"
-    r"|\b(?:model|table|schema|class|struct|interface) has (?:the )?(?:\S+ )?(?:fields?|columns?|attributes?)\b"
-    r"|\bgit (?:log|blame|diff|status|history) (?:shows?|says?|tells?)\b|^recent (?:commits|changes)\b"
+    r"|there (?:are|is) (?:about |around )?NUMBER (?:\S+ )?PARTS in\b"
+    r"|(?:takes|accepts|receives) (?:\S+ ){0,2}(?:arguments?|parameters?|params)\b"
+    r"|(?:function|method) SYMBOL (?:returns|calls)\b"
+    r"|(?:model|table|schema|class|struct|interface) has (?:the )?(?:\S+ )?(?:fields?|columns?|attributes?)\b"
+    r"|git (?:log|blame|diff|status|history) (?:shows?|says?|tells?)\b"
+    r"|(?:projekt|repo|repository) (?:hat|enthält) NUMBER (?:modul|datei|paket|test)|der letzte commit\b"
+    r"|(?:projet|dépôt) (?:a|compte|contient) NUMBER (?:module|fichier|paquet|test)|le dernier commit\b"
+    r"|(?:proyecto|repositorio) (?:tiene|contiene) NUMBER (?:módulo|archivo|paquete|test)|el último commit\b)"
+    r"|^recent (?:commits|changes)\b"
+)
+# The same in texts that name a file of code, or are in Chinese or Japanese.
+_LOOKUP_IN_FILE_OR_ABROAD = (
     r"|^(?:(?:i|we|the user|the agent) )?(?:have )?(?:just )?"
     r"(?:fixed|added|updated|refactored|renamed|removed|changed|implemented|created|moved)\b.{0,80}?FILE"
     r"|\b(?:is|are|was|were) (?:defined|implemented|declared|located|found|exported|imported)"
@@ -107,24 +116,22 @@ _LOOKUP_STATEMENT = (
     r"|(?:enthält|definiert|contient|définit|contiene)\b|(?:文件)?(?:包含|[里裡中]有|[定实實][义義现現]了)"
     r"|には?.{0,14}(?:定義|含ま|入って|実装))"
     r"|\b(?:on|at|in) lines? \d+(?:-\d+)? (?:of|in) FILE"
-    r"|\b(?:projekt|repo|repository) (?:hat|enthält) NUMBER (?:modul|datei|paket|test)|\bder letzte commit\b"
     r"|in (?:der datei )?FILE (?:definiert|implementiert|deklariert)"
-    r"|\b(?:projet|dépôt) (?:a|compte|contient) NUMBER (?:module|fichier|paquet|test)|\ble dernier commit\b"
     r"|\best (?:défini|implément|déclar)\w* dans FILE|\bestá (?:definid|implementad|declarad)\w* en FILE"
-    r"|\b(?:proyecto|repositorio) (?:tiene|contiene) NUMBER (?:módulo|archivo|paquete|test)|\bel último commit\b"
+    r"|(?:函数|方法|类|類|组件|接口).{0,40}(?:[定实實][义義现現]|位于)[在于]? ?FILE"
+    r"|(?:関数|クラス|メソッド).{0,14}FILE ?[にで](?:定義|実装|ある|あります)"
     r"|(?:最近|最[后後]|上)的?一?次提交"
     r"|(?:项目|專案|仓库|代码库)[里中]?[一总]?共?(?:有|包含) ?\d+ ?个?(?:模块|文件|包|测试|组件)"
     r"|(?<![a-z0-9_])[a-z][a-z0-9_]*+ ?类?[继繼]承自? ?[a-z]"
-    r"|(?:函数|方法|类|類|组件|接口).{0,40}(?:[定实實][义義现現]|位于)[在于]? ?FILE"
     r"|(?:最後|直近|最新|前回)のコミット"
     r"|(?:プロジェクト|リポジトリ)に?は ?\d+ ?個?の?(?:モジュール|ファイル|パッケージ)"
     r"|(?<![a-z0-9_])[a-z][a-z0-9_]*+ ?(?:クラス)?を継承"
-    r"|(?:関数|クラス|メソッド).{0,14}FILE ?[にで](?:定義|実装|ある|あります)"
 )
+_FILE_ENDING = r"\.(?:pyi?|tsx?|m?jsx?|go|rs|java|kt|cc?|h|[ch]pp|rb|php|cs|swift|scala|vue|lua|exs?|hs|dart)\b"
 _NAMED = {
     "SYMBOL": r"[`\"]?\b[\w.:]+(?:\(\))?[`\"]?",
     "FILE": r"(?<![\w./-])[`\"]?(?:[\w.-]+/)*[\w-]+"
-    r"\.(?:pyi?|tsx?|m?jsx?|go|rs|java|kt|cc?|h|[ch]pp|rb|php|cs|swift|scala|vue|lua|exs?|hs|dart)\b[`\"]?",
+    rf"{_FILE_ENDING}[`\"]?",
     "REQUEST": r"\b(?:pr|pull request|mr|merge request|issue)s? ?[#!]?\d+",
     "NUMBER": r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a dozen)",
     "PARTS": r"(?:modules|(?:sub)?packages|files|tests|classes|functions|lines|endpoints|components|directories"
@@ -133,6 +140,7 @@ _NAMED = {
 }
 for _name, _pattern in _NAMED.items():
     _LOOKUP_STATEMENT = _LOOKUP_STATEMENT.replace(_name, _pattern)
+    _LOOKUP_IN_FILE_OR_ABROAD = _LOOKUP_IN_FILE_OR_ABROAD.replace(_name, _pattern)
 # A reason, a rule or a warning: no code says that of itself.
 _REASON_WORDS = (
     r"\b(?:because|since|so that|therefore|why|decid\w*|chose|chosen|must|mustn't|never|always|don't|do not|avoid"
@@ -165,15 +173,16 @@ def ephemeral(text: str) -> str:
 
 def _find_moment(sentence: str) -> str:
     """Return the words that bind a sentence to its moment, unless they are denied ("not just for now")."""
-    is_rule = re.search(_RULE_WORDS, sentence)
-    for pattern in (_MOMENT_WORDS, _MOMENT_UNLESS_RULE):
-        for match in re.finditer(pattern, sentence):
-            if is_rule and pattern is _MOMENT_UNLESS_RULE:
-                return ""
-            before = sentence[max(0, match.start() - 40) : match.start()]
-            behind = sentence[match.end() :]
-            if not re.search(_DENIED_BEFORE, before) and not re.match(_DENIED_AFTER, behind):
-                return match[0].strip()
+    pattern = _MOMENT_WORDS
+    if not sentence.isascii():
+        pattern += _MOMENT_IN_CHINESE_OR_JAPANESE
+    if not re.search(_RULE_WORDS, sentence):
+        pattern += _MOMENT_UNLESS_RULE
+    for match in re.finditer(pattern, sentence):
+        before = sentence[: match.start()]
+        behind = sentence[match.end() :]
+        if not re.search(_DENIED_BEFORE, before) and not re.match(_DENIED_AFTER, behind):
+            return match[0].strip()
     return ""
 
 
@@ -193,10 +202,13 @@ def derivable(text: str, *, cited: bool = False) -> str:
     if cited:
         return ""
     lowered = text.lower()
+    pattern = _LOOKUP_STATEMENT
+    if not lowered.isascii() or re.search(_FILE_ENDING, lowered):
+        pattern += _LOOKUP_IN_FILE_OR_ABROAD
     lookups: list[str] = []
     others = 0
-    for sentence in _sentences(re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", lowered)):  # code is no statement
-        if match := re.search(_LOOKUP_STATEMENT, sentence):
+    for sentence in _sentences(re.sub(r"(?s)```.*?(?:```|\Z)", "", lowered)):  # code is no statement
+        if match := re.search(pattern, sentence):
             lookups.append(match[0].strip())
         elif len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence):
             others += 1
@@ -279,7 +291,7 @@ def _find_paste(text: str) -> str:
     """Return what most lines of a text were pasted from, or "" when they were typed."""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
     for kind, least_lines, sure_sign, line_pattern in _PASTED_KINDS:
-        count = sum(1 for line in lines if re.match(line_pattern, line))
+        count = len([line for line in lines if re.match(line_pattern, line)])
         if count >= least_lines and count > 0.6 * len(lines) and re.search(sure_sign, text):
             return kind
     return ""

@@ -8,14 +8,24 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from memsheaf import config
+from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard import without_secrets
-from memsheaf.hosts.conversation import FOLDER, load, name_conversation, open_conversation, save, size_of
+from memsheaf.hosts.conversation import (
+    FOLDER,
+    HostConversation,
+    hook_state,
+    load,
+    name_conversation,
+    open_conversation,
+    save,
+    size_of,
+)
 from memsheaf.hosts.events import (
     COMPACT,
     END,
@@ -48,6 +58,7 @@ SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
 ROOM = 0.3  # seconds to spare for the answer to a start
+NOTE_WAIT_SECONDS = 0.5  # for other processes that write the state, before a message is answered without notes
 WAITING = "waiting"
 NEWS = "news"
 RECALL_EVENT = ("claude-code", "UserPromptSubmit")
@@ -191,7 +202,7 @@ class _Call:
         if source == "compact":
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
             if found.text("told") == told and (source == "resume" or is_twice):
                 text = ""  # it is in the conversation already, or another hook of ours tells it
@@ -203,12 +214,16 @@ class _Call:
         places = (self._own("started"), self.root, os.path.join(self.settings.home, "user"))
         started, *saved = ((file_stamp(path) or (0,))[0] for path in places)
         if max(saved) > started or os.path.exists(self._own(WAITING)):  # what is new has no vector yet
-            save(self._own("started"), b"")
+            with suppress(OSError):
+                save(self._own("started"), b"")
             spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
 
+    def _layers(self, *, read_only: bool = False) -> AbstractContextManager[Sheaf]:
+        return self.answers.layers(self.settings, self.cwd, read_only=read_only)
+
     def _start_text(self) -> str:
-        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+        with self._layers() as layers:
             lost = [line for scope in layers.open_scopes(lasting=True) for line in scope.describe_lost()]
             moved = describe_moved(self.settings.places(self.cwd))
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
@@ -218,10 +233,22 @@ class _Call:
         """Return where the work stands, for a conversation that was compacted."""
         from memsheaf.text.neutralize import cut_bytes
 
-        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+        with self._layers() as layers:
             from memsheaf.work.brief import brief
 
             return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
+
+    @contextmanager
+    def _noting(self) -> Iterator[HostConversation]:
+        """Open the conversation to note something; where that cannot be noted, the host is answered all the same."""
+        conversation = None
+        try:
+            with open_conversation(*self.conversation, wait=NOTE_WAIT_SECONDS) as conversation:
+                yield conversation
+        except (Busy, StoreFailed) as error:
+            note_failure(self.event.host, self.event.event, f"answered, and not noted: {error}")
+        if conversation is None:
+            yield HostConversation(hook_state(self.settings.state).load(self.conversation[1]) or {})
 
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
@@ -229,7 +256,7 @@ class _Call:
             return HookReply()
         name = self.event.text("prompt_id", "turn_id")
         mark = sha256((name or prompt).encode("utf-8", "replace")).hexdigest()[:16]
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             if self.event.transcript and not found.text("transcript"):
                 found.follow(self.event.transcript, from_end=False)
             seen = found.data.get("prompts")
@@ -241,12 +268,12 @@ class _Call:
         from memsheaf.index.database import existing_vectors
         from memsheaf.text.requests import is_silent
 
-        with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
+        with self._layers(read_only=self.is_sub_agent) as layers:
             session = self.answers.session(self.event.conversation, layers, self.cwd)
             session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
             with existing_vectors():  # the worker makes those that are missing
                 recalled = session.recall(prompt)
-        with open_conversation(*self.conversation) as found:
+        with self._noting() as found:
             found.data["reach"] = session.privacy
             if self.event.typed and not self.event.transcript and not self.is_sub_agent:
                 is_kept = not (session.ignoring or is_silent(session.privacy))
@@ -262,9 +289,8 @@ class _Call:
             return ""
         news = load(self._own(NEWS))
         counts = {"recalled": recalled, "learned": news.get("learned"), "to review": news.get("review")}
-        if news:
-            with suppress(OSError):
-                os.unlink(self._own(NEWS))
+        with suppress(OSError):
+            os.unlink(self._own(NEWS))
         told = [f"{count} {what}" for what, count in counts.items() if isinstance(count, int) and count > 0]
         return f"memory: {' · '.join(told)}" if told else ""
 
@@ -287,10 +313,10 @@ class _Call:
         with open_conversation(*self.conversation) as found:
             prompt = self.event.typed or found.text("pending")
             found.data.pop("pending", None)
-        said = (Message("user", prompt), Message("assistant", self.event.response))
-        messages = tuple(one for one in said if one.text)
+        both = Message("user", prompt), Message("assistant", self.event.response)
+        messages = tuple(message for message in both if message.text)
         if prompt:
-            with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+            with self._layers() as layers:
                 layers.learn(Turn(self.event.conversation, messages))
             save(self._own(WAITING), b"")
 

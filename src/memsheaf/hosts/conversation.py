@@ -89,13 +89,15 @@ def hook_state(state: str) -> State:
 
 
 @contextmanager
-def open_conversation(state: str, name: str, *, durably: bool = False) -> Iterator[HostConversation]:
+def open_conversation(
+    state: str, name: str, *, durably: bool = False, wait: float = PATIENCE
+) -> Iterator[HostConversation]:
     """Be the only one who changes a conversation; what was changed is saved at the end, and not after an error.
 
     Nobody else can write meanwhile, so do not think in it. Raises Busy, StoreFailed.
     """
     notes = hook_state(state)
-    with notes.writing(durable=durably, wait=PATIENCE):
+    with notes.writing(durable=durably, wait=wait):
         known = notes.load(name) or {}
         found = HostConversation(dict(known))
         yield found

@@ -24,13 +24,12 @@ def note_failure(host: str, event: str, said: str) -> None:
         path = os.path.join(folder, LOG)
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = " ".join(without_secrets(f"{at} {host} {event}: {said}").split())[:500]
-        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
-            with open(path, "rb") as file:
-                kept = file.read()[-LOG_BYTES // 2 :].partition(b"\n")[2]
-            with open(f"{path}.new", "wb") as file:
-                file.write(kept)
-            os.replace(f"{path}.new", path)
-        with open(path, "ab") as file:
+        with open(path, "ab+") as file:
+            if file.tell() > LOG_BYTES:
+                file.seek(-LOG_BYTES // 2, os.SEEK_END)
+                newest = file.read().partition(b"\n")[2]
+                file.truncate(0)
+                file.write(newest)
             file.write(f"{line}\n".encode("utf-8", "replace"))
     except BaseException:  # noqa: BLE001  a full disk, no permission: there is nobody to tell
         pass

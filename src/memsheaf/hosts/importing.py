@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
-from memsheaf.text.similarity import MIN_SHARED_TRACES, SAME, alike, fact, traces
+from memsheaf.text.similarity import SAME, alike, fact, traces
 
 READ = 600  # characters by which a type is guessed
 _SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts
@@ -116,8 +115,7 @@ class _Planner:
         opened.check_gates(memory, refuse_duplicate)
         refuse_known(memory, opened.name, self._layers.open_scopes())
         wanted = fact(memory)
-        near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
-        for number in (number for number, shared in near.items() if shared >= MIN_SHARED_TRACES):
+        for number in sorted({number for trace in traces(wanted) for number in self._traces.get(trace, ())}):
             scope, other = self.memories[number]
             if (nearness := alike(wanted, fact(other))) >= SAME:
                 raise Duplicate(Ref(scope, other.path), nearness)

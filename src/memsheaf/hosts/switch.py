@@ -13,10 +13,7 @@ EVERYWHERE = "everywhere"
 
 def read_switch(state: str) -> list[str]:
     """The project roots for which memory is off, and `everywhere`."""
-    path = os.path.join(state, FILE)
-    if not os.path.exists(path):
-        return []
-    return [where for where, off in load(path).items() if off is True]
+    return [where for where, off in load(os.path.join(state, FILE)).items() if off]
 
 
 def is_off(state: str, root: str) -> bool:
@@ -29,6 +26,5 @@ def is_off(state: str, root: str) -> bool:
 
 def set_switch(state: str, where: str, *, off: bool) -> None:
     """Turn memory off or on for a project's root, or `everywhere`."""
-    kept = dict.fromkeys(read_switch(state), True)
-    kept.pop(where, None)
-    save(os.path.join(state, FILE), json.dumps(kept | ({where: True} if off else {})).encode(), durable=True)
+    places = {**dict.fromkeys(read_switch(state), True), where: off}
+    save(os.path.join(state, FILE), json.dumps(places).encode(), durable=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.catalog import LINE_COLUMNS, MAX_LINES, MAX_PINNED, SHARED_LINES, Owners
@@ -113,15 +113,15 @@ def count_rows(db: sqlite3.Connection) -> RowCounts:
     return RowCounts(kinds, *map(int, db.execute(sql).fetchone()))
 
 
-def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Iterable[str]) -> Owners:
+def divide(db: sqlite3.Connection, ledger: TrustLedger, outdated: Collection[str]) -> Owners:
     """Tell apart what this machine wrote and what others did; as much of both as a catalog has room for."""
     sql = f"SELECT version, pinned, {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
     rows = db.execute(sql, ("\n".join(("", *outdated, "")),)).fetchall()
     unknown = ledger.find_unknown((path, version) for version, _, path, *_ in rows)
     theirs = [path for _, _, path, *_ in rows if path in unknown]
-    own = [(is_pinned, line) for _, is_pinned, *line in rows if line[0] not in unknown]
-    pinned = [tuple(line) for is_pinned, line in own if is_pinned]
-    others = [tuple(line) for is_pinned, line in own if not is_pinned]
+    own = [row for row in rows if row[2] not in unknown]
+    pinned = [line for _, is_pinned, *line in own if is_pinned]
+    others = [line for _, is_pinned, *line in own if not is_pinned]
     best = pinned[:MAX_PINNED] + others[:MAX_LINES]
     return Owners(best, theirs[:SHARED_LINES], len(rows) - len(theirs), len(theirs), tally(db)[WAITING])
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from bisect import bisect
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -39,7 +42,8 @@ _SHARED_HEADING = (
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
 Line = tuple[str, str, str]  # one memory as the catalog shows it: path, type, text
-LINE_COLUMNS = f"path, kind, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', '')"
+LINE_COLUMNS = f"""
+path, kind, iif(?1 = '', line, line || iif(instr(?1, char(10) || path || char(10)), ' ({OUTDATED})', ''))"""
 """The columns of a `Line`, given the paths of the outdated ones, each between line breaks."""
 _SELECT_OUTDATED = """SELECT ifnull(group_concat(supersedes, ''), '') FROM entry
 WHERE supersedes <> '' AND trust = 'confirmed' AND state = 'ok' AND version <> ''"""
@@ -186,13 +190,13 @@ def lay_out(
         tail.insert(0, _cut(total - len(shown)))
     if not shown and not tail:
         return Page(EMPTY_CATALOG, 0, 0)
-    groups: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    groups: dict[str, list[str]] = defaultdict(list)
     for _, kind, text in sorted(shown, key=itemgetter(0)):
         groups[section_of(kind)].append(text)
     parts = ["# Memory"]
-    for section, texts in groups.items():
-        if texts:
-            parts.append("\n".join([f"## {SECTIONS[section]}", *texts]))
+    for section, title in SECTIONS.items():
+        if texts := groups.get(section):
+            parts.append("\n".join([f"## {title}", *texts]))
     return Page("\n\n".join([*parts, *tail]) + "\n", len(shown), total)
 
 
@@ -249,20 +253,11 @@ def apart(
 
 def _find_fitting(lines: Sequence[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> Sequence[Line]:
     """Return the first lines that fit beside the headings, the blank lines and the tail."""
-    count = max_lines - 1 - 2 * len(tail)
-    size = max_bytes - len("# Memory\n") - sum(len(text.encode()) + 2 for text in tail)
-    sections: set[str] = set()
-    for number, (_, kind, text) in enumerate(lines):
-        section = section_of(kind)
-        if section not in sections:  # a blank line and a heading
-            sections.add(section)
-            count -= 2
-            size -= len(SECTIONS[section]) + 5
-        count -= 1
-        size -= len(text.encode()) + 1
-        if count < 0 or size < 0:
-            return lines[:number]
-    return lines
+    headings = [f"## {SECTIONS[section]}" for section in {section_of(kind) for _, kind, _ in lines}]
+    frame = "\n\n".join(["# Memory", *headings, *tail, ""])
+    sizes = list(accumulate(len(text.encode()) + 1 for _, _, text in lines))
+    room = bisect(sizes, max_bytes + 1 - len(frame.encode()))
+    return lines[: max(0, min(room, max_lines + 1 - frame.count("\n")))]
 
 
 def _cut(count: int) -> str:

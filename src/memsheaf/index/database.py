@@ -21,10 +21,10 @@ from memsheaf.guard import without_secrets
 from memsheaf.store import Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 
-SCHEMA = 23
+SCHEMA = 24
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
 RANK_ORDER = "pinned DESC, day DESC, time DESC, path"
-LOCK_SECONDS = 30.0  # to wait for another process that writes
+LOCK_SECONDS = 1.0  # to wait for another process that writes; in that time SQLite handles no signal
 IN_MEMORY = ":memory:"
 
 UNUSABLE = "-"  # the version of what is there and cannot be used: a link, a folder, a name that is not allowed
@@ -41,7 +41,7 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL, ends TEXT NOT NULL);
+  supersedes TEXT NOT NULL, source TEXT NOT NULL, ends TEXT NOT NULL);
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version, kind, line);
@@ -49,8 +49,6 @@ CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_embeddable ON entry (id, path) WHERE {IS_EMBEDDABLE};
 CREATE INDEX is_ending ON entry (ends, path) WHERE ends <> '';
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
-CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';
-CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
 CREATE TABLE note (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE tally (listed INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 INSERT INTO tally VALUES ({HIDDEN}, 0), ({LISTED}, 0), ({WAITING}, 0);
@@ -152,6 +150,15 @@ def to_row(values: Iterable[Any]) -> Row:
     return row._replace(pinned=bool(row.pinned))
 
 
+_SETTINGS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -8000; -- KiB: what a save touches at 100,000 memories stays at hand
+PRAGMA wal_autocheckpoint = 4000; -- a page is rewritten often before it is copied once
+PRAGMA recursive_triggers = ON; -- a replaced row leaves the words and the tally, too
+"""
+
+
 def connect(database: str, root: str = "") -> sqlite3.Connection:
     """Open the database of the index of a root, and make its tables if it is new.
 
@@ -169,11 +176,7 @@ def connect(database: str, root: str = "") -> sqlite3.Connection:
 def _connect(database: str, root: str) -> sqlite3.Connection:
     db = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA cache_size = -8000")  # KiB: what a save touches at 100,000 memories stays at hand
-        db.execute("PRAGMA wal_autocheckpoint = 4000")  # a page is rewritten often before it is copied once
-        db.execute("PRAGMA recursive_triggers = ON")  # a replaced row leaves the words and the tally, too
+        db.executescript(_SETTINGS)
         schema = db.execute("PRAGMA user_version").fetchone()[0]
         if schema == 0:
             db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT")
@@ -319,7 +322,7 @@ def _is_abandoned(database: str) -> bool:
     if not base_of(database).endswith(f"-{SCHEMA}"):
         return True
     uri = f"file:{quote(database)}?mode=ro"
-    with suppress(sqlite3.DatabaseError, KeyError), closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
-        is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
-        return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
+    sql = "SELECT value FROM note WHERE name = 'root' AND EXISTS (SELECT 1 FROM entry)"
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=0)) as db:
+        return not all(os.path.isdir(os.fsdecode(root)) for (root,) in db.execute(sql))
     return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
@@ -76,12 +77,28 @@ class Refresher:
         suspects = [path for path, entry in entries.items() if rows.get(path) != entry.stamp]
         suspects += rows.keys() - entries.keys()
         is_writable = has_folder and not self._read_only
-        has_new_commits = is_writable and self._store.last_id() not in ("", known.get("journal"))
+        last_commit = known.get("journal", "")
+        has_new_commits = is_writable and self._store.last_id() != last_commit
         has_news = is_writable and (has_new_catalog or self._has_news(db, known))
-        if suspects or has_new_commits or has_news:
-            with writing(db):
-                changed |= self._update(db, known, entries, suspects, has_new_commits=has_new_commits)
-        self.has_looked = True
+        if not (suspects or has_new_commits or has_news):
+            return changed
+        with writing(db):
+            head = self._head()
+            # another history than the last time, such as an older copy of it
+            if has_new_commits and self._store.ask_history(lambda past: not past.find_all([last_commit]), False):
+                db.execute("UPDATE entry SET pending = 1 WHERE version NOT IN ('', ?)", (UNUSABLE,))
+            changed |= self._examine(db, entries, suspects)
+            set_notes(db, by_text=self._by_text)
+            if self._read_only or self._store.problem:  # a damaged history is set aside when a memory is changed
+                return changed
+            set_notes(db, is_published=False)
+            # a disk that is full, or a writer at work, hides nothing; what is not recorded stays pending
+            with suppress(StoreFailed, PathRefused, Busy):
+                changed |= self._journal(db, has_new_commits=has_new_commits)
+                # an index that is built anew must come to the catalog that was there
+                uses = self._take_uses(db, known, take_all=changed and bool(self._stamps))
+                set_notes(db, uses=uses, boot=self._store.boot, head=head)
+                self.publish(db)
         return changed
 
     def notice(self, db: sqlite3.Connection, paths: Sequence[str]) -> bool:
@@ -96,7 +113,8 @@ class Refresher:
         with writing(db):
             changed = self._examine(db, self._entries_of(suspects), suspects)
             if changed:
-                self._journal(db)
+                with suppress(StoreFailed, PathRefused, Busy):
+                    self._journal(db)
                 self.publish(db)
         return changed
 
@@ -143,30 +161,6 @@ class Refresher:
             or (not self.has_looked and (not boot or known.get("boot") != boot))
         )
 
-    def _update(
-        self,
-        db: sqlite3.Connection,
-        known: Mapping[str, Any],
-        entries: Mapping[str, ScanEntry],
-        suspects: Collection[str],
-        *,
-        has_new_commits: bool,
-    ) -> bool:
-        """Read the suspects, journal what others did to them, and publish the catalog."""
-        is_new = not self._stamps
-        head = self._head()
-        changed = self._examine(db, entries, suspects)
-        set_notes(db, by_text=self._by_text)
-        if not self._read_only:
-            # an index that is built anew must come to the catalog that was there
-            uses = self._take_uses(db, known, take_all=changed and not is_new)
-            set_notes(db, uses=uses, boot=self._store.boot)
-            changed |= self._journal(db, has_new_commits=has_new_commits)
-            if not _pending(db):
-                set_notes(db, head=head)
-            self.publish(db)
-        return changed
-
     def publish(self, db: sqlite3.Connection) -> None:
         """Publish the catalog; a foreign text that stood there is taken in as the file that it was moved to."""
         while (moved := self.catalog.publish(db)) is not None:
@@ -183,10 +177,10 @@ class Refresher:
 
     def _examine(self, db: sqlite3.Connection, entries: Mapping[str, ScanEntry], paths: Collection[str]) -> bool:
         """Compare some files with their rows; a path without an entry was not there."""
-        report = self.reports.get(threading.get_ident())
+        report = self.reports.get(threading.get_ident(), bool)
         changed = False
         for count, path in enumerate(paths):
-            if report and count and count % FILES_PER_REPORT == 0:
+            if count and count % FILES_PER_REPORT == 0:
                 report(count)
             if path in entries:
                 changed |= self._compare(db, entries[path])
@@ -220,20 +214,19 @@ class Refresher:
         return parse(entry.path, b"\0")._replace(problem=problem), False, stamp
 
     def _journal(self, db: sqlite3.Connection, *, has_new_commits: bool = False) -> bool:
-        """Put what others did in the journal, which may have commits that this index did not follow."""
+        """Put what others did in the journal, which may have commits that this index did not follow.
+
+        Raises StoreFailed, PathRefused, Busy.
+        """
         pending = _pending(db)
         # a file that git removed with a change of branch was not removed by hand
         head = self._head()
         bury = not self._store.checkout or (head != "" and head == notes(db).get("head"))
-        try:
-            if pending:
-                self._store.adopt(pending, wait=SHORT_WAIT_SECONDS, bury=bury)
-            if has_new_commits:  # they may name files that went before this index saw them
-                self._store.adopt(None, wait=SHORT_WAIT_SECONDS, bury=bury)
-            if pending or has_new_commits:
-                set_notes(db, journal=self._store.last_id())
-        except (StoreFailed, PathRefused, Busy):
-            return False  # a disk that is full, or a writer at work, hides nothing; they stay pending
+        self._store.adopt(pending, wait=SHORT_WAIT_SECONDS, bury=bury)
+        if has_new_commits:  # they may name files that went before this index saw them
+            self._store.adopt(None, wait=SHORT_WAIT_SECONDS, bury=bury)
+        if pending or has_new_commits:
+            set_notes(db, journal=self._store.last_id())
         if pending:
             db.execute(f"DELETE FROM entry WHERE version = '{ABSENT}'")
             db.execute("UPDATE entry SET pending = 0 WHERE pending = 1")
@@ -241,10 +234,10 @@ class Refresher:
 
     def _take_uses(self, db: sqlite3.Connection, known: Mapping[str, Any], *, take_all: bool) -> int:
         """Rank by what was of use: all that is noted by now, or what the catalog was written with."""
-        uses = self._store.uses_from(known.get("uses", 0), take_all=take_all)
-        if uses.days:
-            put_uses(db, uses.days, int(self._clock() // 86_400), by_text=self._by_text)
-        return uses.end
+        days, end = self._store.uses_from(known.get("uses", 0), take_all=take_all)
+        if days:
+            put_uses(db, days, int(self._clock() // 86_400), by_text=self._by_text)
+        return end
 
 
 def _is_memory(path: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
+from itertools import chain
 
 from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import fold
@@ -21,23 +24,23 @@ from memsheaf.text.sentences import lists_topics, shown_description
 
 COARSE_TICK_SECONDS = 2.0
 TICK_SECONDS = 0.05  # no clock of a file system that tells more than seconds ticks slower
-MAX_ID_CHARS = 200  # of a source and a conversation
+MAX_SOURCE_CHARS = 200
 DESCRIBING_CHARS = 4_096  # of a text, in which its description is looked for
 
 _NOT_LISTED = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")  # in every prompt in full, or archived out of it
 _COLUMNS = (
     "path, fold, mtime, ctime, size, inode, version, pending, state, kind, name, description, trust, pinned, problem,"
-    " listed, line, supersedes, source, conversation, ends, updated, day, time"
+    " listed, line, supersedes, source, ends, updated, day, time"
 )
 _PUT_ENTRY = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLUMNS.count(',')})"
 _UPDATE_STAMP = (
     "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = ?, day = ?, time = ? WHERE path = ?"
 )
-_SELECT_ALIKE = f"""
-SELECT path, version FROM entry JOIN (
-  SELECT entry, count(*) AS shared FROM trace WHERE number IN (?{", ?" * 15})
-  GROUP BY entry HAVING shared >= {similarity.MIN_SHARED_TRACES}) ON id = entry
-WHERE version <> '' ORDER BY shared DESC, path LIMIT ?"""
+_SELECT_LIKELY = (
+    "SELECT entry.path, version FROM json_each(?) AS likely CROSS JOIN entry ON entry.id = likely.value"
+    " WHERE version <> '' ORDER BY likely.key"
+)
+_SELECT_HOLDERS = f"SELECT entry FROM trace WHERE number IN (?{', ?' * 15})"
 
 
 def put(
@@ -80,8 +83,7 @@ def put(
         listed,
         line_text(memory.name, path, memory.summary.removesuffix(memory.description) + description),
         f"\n{older}\n" if older else "",
-        memory.source[:MAX_ID_CHARS],
-        memory.conversation[:MAX_ID_CHARS],
+        memory.source[:MAX_SOURCE_CHARS],
         memory.expires[:10],
         *_rank(db, memory, stamp, by_text=by_text),
     )
@@ -122,7 +124,10 @@ def wipe_all(db: sqlite3.Connection) -> None:
 
 def find_alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, Version]]:
     """Return the paths and versions of texts that may be near-duplicates of one with these words, likely first."""
-    return db.execute(_SELECT_ALIKE, (*similarity.traces(words), limit)).fetchall()
+    # counted here, as grouping in SQL takes 3 times as long
+    shared = Counter(chain.from_iterable(db.execute(_SELECT_HOLDERS, similarity.traces(words))))
+    likely = [entry for entry, count in shared.most_common(limit) if count >= similarity.MIN_SHARED_TRACES]
+    return db.execute(_SELECT_LIKELY, (json.dumps(likely),)).fetchall()
 
 
 def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool) -> None:

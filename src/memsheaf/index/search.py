@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+IN_MEMORY_SECONDS = 60.0  # until a database that could not be written is tried again
 MAX_RIVALS = 20  # near-duplicates that are compared with a text, the likeliest first
 
 _OF_PARENTS: list[sqlite3.Connection | None] = []
@@ -103,9 +104,12 @@ class Index:
         """
         with self._guard:
             began = time.monotonic()
+            if began > self._in_memory_until:
+                self.close()
             if self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked:
                 return False
             changed = self.query(self._refresher.look)
+            self._refresher.has_looked = True
             self._looked_at = began
             return changed
 
@@ -141,15 +145,16 @@ class Index:
         return self.query(lambda db: self._refresher.notice(db, files))
 
     def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what a function finds in the database; with one that is damaged, start over. Raises Busy."""
+        """Return what a function finds in the database; with one that is damaged, start over.
+
+        While another process writes for long, or was stopped as it did, a database in memory takes the place.
+        """
         with self._guard:
             has_looked = self._refresher.has_looked
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
-                if _is_busy(error):
-                    raise Busy("another program is writing the search index; try again in a moment") from error
-                self._discard(is_sound=_is_full(error))
+                self._discard(is_sound=_is_full(error) or _is_busy(error))
                 if has_looked:  # an empty database would answer "nothing"
                     self._refresher.look(self._connection())
                 return work(self._connection())
@@ -282,6 +287,7 @@ class Index:
 
     def _forget_all(self) -> None:
         self._db = None
+        self._in_memory_until = float("inf")
         self._refresher.reset()
         if self._semantic:
             self._semantic.forget()
@@ -302,18 +308,16 @@ class Index:
 
     def _open(self) -> sqlite3.Connection:
         """Connect to the database, to a new one where it is damaged, or to one in memory where there is no place."""
-        with suppress(OSError):
+        with suppress(OSError, Busy):
             os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
-            try:
-                return connect(self._database, self._store.root)
-            except sqlite3.DatabaseError as error:
-                if _is_busy(error):
-                    raise
-                if _is_full(error):
-                    return connect(IN_MEMORY)
-            delete(self._database)
-            with suppress(sqlite3.DatabaseError):
-                return connect(self._database, self._store.root)
+            for _ in range(2):
+                try:
+                    return connect(self._database, self._store.root)
+                except sqlite3.DatabaseError as error:
+                    if _is_full(error) or _is_busy(error):
+                        break
+                    delete(self._database)
+        self._in_memory_until = time.monotonic() + IN_MEMORY_SECONDS
         return connect(IN_MEMORY)
 
     def _discard(self, *, is_sound: bool = False) -> None:
@@ -326,6 +330,7 @@ class Index:
                 delete(self._database)
                 return
         self._db = connect(IN_MEMORY)
+        self._in_memory_until = time.monotonic() + IN_MEMORY_SECONDS
 
     def _search(
         self,

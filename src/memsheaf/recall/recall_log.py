@@ -15,6 +15,7 @@ from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard import without_secrets
 from memsheaf.state import State
 from memsheaf.state.old_files import encodable
+from memsheaf.store.folder import USE_WAIT_SECONDS
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
 
@@ -40,7 +41,7 @@ def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> Non
     if text != whole:
         text += CUT_MARK
     row = state.name, at, encodable(text), json.dumps(list(paths))
-    with suppress(StoreFailed, Busy), state.writing(durable=False) as db:
+    with suppress(StoreFailed, Busy), state.writing(durable=False, wait=USE_WAIT_SECONDS) as db:
         db.execute("INSERT INTO recall (folder, at, message, paths) VALUES (?, ?, ?, ?)", row)
         db.execute(
             "DELETE FROM recall WHERE folder = ?1 AND id <="
@@ -51,7 +52,7 @@ def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> Non
 
 def recall_records(state: State) -> list[RecallRecord]:
     """Return the recalls that are logged, oldest first."""
-    return [record for _, record in _numbered_records(state)][-MAX_RECORDS:]
+    return [record for _, record in _numbered_records(state)]
 
 
 def _numbered_records(state: State) -> list[tuple[int, RecallRecord]]:

@@ -76,9 +76,6 @@ class Revision(NamedTuple):
     old: bytes | None = None
     new: bytes | None = None
 
-    def __repr__(self) -> str:
-        return f"Revision({self.path!r}, {self.before[:12]!r} -> {self.after[:12]!r})"
-
 
 class Commit(NamedTuple):
     """One change of one or many texts, as the journal keeps it.
@@ -103,9 +100,6 @@ class Commit(NamedTuple):
 
     def __ne__(self, other: object) -> bool:
         return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self[:-3])
 
 
 class CommitStep(NamedTuple):

@@ -42,14 +42,17 @@ def publish(root: Folder, drafts: Folder, history: History, name: str, data: byt
     draft = f"derived-{os.urandom(8).hex()}"
     stage(drafts, draft, data)
     try:
-        with suppress(FileExistsError):
-            drafts.rename_new(draft, root, name)
-            return
-        if not drafts.swap(draft, root, name):
-            drafts.rename(draft, root, name)
-        elif not _may_replace(drafts, history, draft, data):
+        is_displaced = drafts.swap(draft, root, name)
+        if is_displaced and not _may_replace(drafts, history, draft, data):
             drafts.swap(draft, root, name)  # saved since we looked: it goes back
             raise Changed(name)
+        if not is_displaced:
+            drafts.rename(draft, root, name)
+    except FileNotFoundError:  # it is the first one
+        try:
+            drafts.rename_new(draft, root, name)
+        except FileExistsError:
+            raise Changed(name) from None
     finally:
         with suppress(FileNotFoundError):
             drafts.unlink(draft)
@@ -94,19 +97,17 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
     """
     lines = [line for line in found.splitlines() if line.strip()]
     known = set(shown.splitlines())
-    fresh = [line for line in lines if line not in known]
-    pointers = {line for line in fresh if _points_to_file(line, present)}
+    telling = [line for line in lines if line not in known and not _points_to_file(line, present)]
     for number in count(1):
         path = CATALOG.replace(".md", f"-kept-{number}.md" if number > 1 else "-kept.md")
         try:
             old = present(path)
         except MemsheafError:  # a link, or too large: not ours to change
             continue
-        fresh = [line for line in fresh if line not in set((old or b"").splitlines())]
-        telling = [line for line in fresh if line not in pointers]
+        telling = [line for line in telling if line not in set((old or b"").splitlines())]
         if not telling:
             return None
-        whole = old is None and 2 * len(fresh) > len(lines)
+        whole = old is None and 2 * len(telling) > len(lines)
         text = found if whole else (old.rstrip() + b"\n\n" if old else b"") + b"\n".join(telling) + b"\n"
         if old is None or len(text) <= MAX_MEMORY_BYTES:
             return Revision(path, version_of(old) if old is not None else ABSENT, version_of(text), old, text)

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -66,7 +66,7 @@ from memsheaf.store.safe_dir import (
     stamp_of,
     walk,
 )
-from memsheaf.store.sqlite_file import Damaged, find_set_aside
+from memsheaf.store.sqlite_file import Damaged, Outdated, find_set_aside
 from memsheaf.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -74,6 +74,7 @@ T = TypeVar("T")
 SETTLE_AFTER = 64  # commits
 MAX_DEPTH = 4  # of folders with memories
 PRUNED = "pruned"  # when retention was last seen to
+PRUNE_SECONDS = 0.1  # at the end of a process; the rest waits for the next one
 ADOPTED_AT_ONCE = 1_000  # texts in one commit
 USE_WAIT_SECONDS = 0.2  # for another process that writes, since an answer waits for it
 
@@ -116,6 +117,8 @@ class FolderStore:
         self._past: History | None = None
         self._copied: tuple[object, History] | None = None
         self._unsettled = 0
+        self.problem = ""
+        """Why only a part of the history could be read when it was last asked, "" if all could."""
         self._agree: Callable[[Transaction, Commit], None] | None = None
 
     # Opening
@@ -180,28 +183,31 @@ class FolderStore:
             yield history
 
     @contextmanager
-    def _reading(self) -> Iterator[History | None]:
-        """Open the history without the lock, None if there is none. Raises StoreFailed."""
+    def _reading(self) -> Iterator[History]:
+        """Open the history without the lock, an empty one if there is none. Raises StoreFailed."""
         try:
             with self._open_history() as folder:
-                yield self._past_to_read(folder)
+                yield self._past_to_read(folder) or empty_history()
         except FileNotFoundError:
-            yield None
+            yield empty_history()
         except OSError as error:
+            if self._past and self._past.is_damaged:
+                self._past.is_damaged = False  # only who writes replaces it
+                self.problem = str(error.strerror)
             raise StoreFailed(f"the history of {self.root!r} cannot be read: {error.strerror}") from error
 
     def _past_to_read(self, folder: Folder) -> History | None:
         """Return the history, or a copy in memory if it cannot be opened without writing or lacks what waits."""
         old = OldFiles(folder)
         try:
-            self._past = History.open(folder, self._past)
-            if old.must_wait(self._past) or not old.find_new(self._past):
-                return self._past
-            copy = partial(History.copy, folder) if self._past else History.in_memory
-        except (Damaged, PathRefused):
-            self._past, copy = None, History.in_memory
-        except OSError:
+            past = self._open_past(folder)
+            if old.must_wait(past) or not old.find_new(past):
+                return past
+            copy = partial(History.copy, folder) if past else History.in_memory
+        except (Outdated, OSError):
             self._past, copy = None, partial(History.copy, folder)
+        except (Damaged, PathRefused) as error:
+            self._past, copy, self.problem = None, History.in_memory, str(error)
         stamps = [stamp_at(folder, name) for name in (*DATABASE_FILES, *old.sizes)]
         if self._copied is None or self._copied[0] != stamps:
             history = copy()
@@ -209,11 +215,20 @@ class FolderStore:
             self._copied = stamps, history
         return self._copied[1]
 
+    def _open_past(self, folder: Folder) -> History | None:
+        """Return the history as it is now. A problem of one that was replaced since is none any more."""
+        past = History.open(folder, self._past)
+        if past is not self._past:
+            self.problem = ""
+        self._past = past
+        return past
+
     def _past_to_change(self, folder: Folder) -> History:
         """Return the history, made if there is none, with what an earlier version wrote. The lock is held."""
         self._copied = None
-        self._past = past = History.open(folder, self._past, create=True)
+        self._past = past = History.open(folder, self._past, create=True, is_suspect=bool(self.problem))
         assert past
+        self.problem = ""
         OldFiles(folder).take_in(past)
         return past
 
@@ -224,26 +239,23 @@ class FolderStore:
 
     def damaged(self) -> list[tuple[str, str]]:
         """Return what is wrong with the history, or was with an earlier one: a file, and the problem."""
-        found: list[tuple[str, str]] = []
         with self._reading() as past:
-            if past is None:
-                return found
-            if problem := past.find_damage():
-                found.append((DATABASE, f"it is damaged: {problem}"))
-            for name, skipped in past.rows("SELECT name, skipped FROM old_files WHERE skipped > 0"):
-                found.append((name, f"{skipped} lines of it could not be read"))
-            with self._open_history() as folder:
-                found += [(name, "the history was damaged, and begun again") for name in find_set_aside(folder)]
-        return found
+            problem = past.find_damage() or self.problem
+            found = [(DATABASE, f"it is damaged: {problem}")]
+            if not problem:
+                found = past.rows(
+                    "SELECT name, skipped || ' lines of it could not be read' FROM old_files WHERE skipped > 0"
+                )
+        set_aside = self._ask_folder(find_set_aside, list[str]())
+        return [*found, *((name, "the history was damaged, and begun again") for name in set_aside)]
 
     @contextmanager
     def _noting(self, folder: Folder) -> Iterator[History]:
         """Open the history to note something beside the commits; the lock is taken only to make it."""
         past = None
         with suppress(Damaged):  # to set it aside, the lock is needed
-            past = History.open(folder, self._past)
+            past = self._open_past(folder)
         if past:
-            self._past = past
             yield past
             return
         with kernel_lock(folder, "lock", wait=self.wait):
@@ -262,6 +274,9 @@ class FolderStore:
                 try:
                     past = self._past_to_change(folder)
                     past.is_in_use = True
+                    if wait is not None:  # nor is a program waited for that holds the database alone
+                        with past.writing(durable=False, wait=wait):
+                            pass
                     opened = Transaction(root, folder, past, self.boot, self._patience, self.scope, self.announce)
                     opened.list_lost(only_marked=True)
                     opened.recover()
@@ -272,6 +287,7 @@ class FolderStore:
                     if self._past and self._past.is_damaged:  # the next change finds a new history
                         self._past = History.open(folder, self._past, create=True)
         except OSError as error:
+            self._close_history()  # perhaps one of its files was removed
             raise StoreFailed(failure(error, self.root)) from error
 
     def _refuse_hub(self, history: Folder) -> None:
@@ -331,18 +347,25 @@ class FolderStore:
 
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """Yield the commits, newest first; with `path`, those of that text with that one step."""
-        with self._reading() as past:
-            yield from past.history(path) if past else ()
+        yield from self._tell(lambda past: past.history(path))
 
     def find(self, commit_id: str) -> Commit:
         """Return the commit whose id begins like this. Raises NotInHistory if none or several do."""
         with self._reading() as past:
-            return (past or History.in_memory()).find(commit_id)
+            return past.find(commit_id)
 
     def trail(self, path: str) -> Iterator[Commit]:
         """Yield the commits of one text, newest first, also from when it had other names: each with that one step."""
-        with self._reading() as past:
-            yield from past.trail(path) if past else ()
+        yield from self._tell(lambda past: past.trail(path))
+
+    def _tell(self, ask: Callable[[History], Iterator[Commit]]) -> Iterator[Commit]:
+        """Yield commits; those of a damaged history up to the damage, which `problem` tells then."""
+        try:
+            with self._reading() as past:
+                yield from ask(past)
+        except StoreFailed:
+            if not self.problem:
+                raise
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
         """Return the newest commit that `undo` can take back; without `events`, none that only added to them.
@@ -351,7 +374,7 @@ class FolderStore:
             NotInHistory: there is none left.
         """
         with self._reading() as past:
-            return (past or History.in_memory()).last_standing(except_by=except_by, events=events)
+            return past.last_standing(except_by=except_by, events=events)
 
     def version(self, path: str, version: Version) -> bytes:
         """Give an older text by its version, or the beginning of it, also of when it had another name.
@@ -360,12 +383,12 @@ class FolderStore:
             NotInHistory: retention passed, or it was erased, or it never was, or several begin like this.
         """
         with self._reading() as past:
-            return (past or History.in_memory()).find_version(path, version)
+            return past.find_version(path, version)
 
     def ask_history(self, ask: Callable[[History], T], otherwise: T) -> T:
-        """Return the result of a function on the history, or `otherwise` without one, or while it cannot be read."""
+        """Return the result of a function on the history, or `otherwise` while it cannot be read."""
         with suppress(StoreFailed, Busy), self._reading() as past:
-            return ask(past) if past else otherwise
+            return ask(past)
         return otherwise
 
     def last_id(self) -> str:
@@ -374,9 +397,8 @@ class FolderStore:
 
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search the history for erased texts: why it may still have one, "" if not; and whose texts have pieces."""
-        nothing: tuple[str, set[str]] = "", set()
         with suppress(Busy), self._reading() as past:
-            return past.find_traces(versions, pieces) if past else nothing
+            return past.find_traces(versions, pieces)
         return "it is in use", set()
 
     def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
@@ -454,11 +476,10 @@ class FolderStore:
 
     def lost(self) -> dict[str, Version]:
         """Return the files that went with the whole folder and are not back, with their last versions."""
-        nothing: dict[str, Version] = {}
-        listed = self._ask_folder(lost.read, nothing)
+        listed = self._ask_folder(lost.read, dict[str, Version]())
         if not any(self.scan()):
             is_emptied = lost.is_suspect(self.root, self.journals) or lost.is_outer_emptied(self.root, self.journals)
-            listed |= self.ask_history(lambda past: lost.find(past, is_emptied=is_emptied), nothing)
+            listed |= self.ask_history(lambda past: lost.find(past, is_emptied=is_emptied), listed)
         stamps = self.stamps(listed)
         return {path: version for path, version in listed.items() if stamps[path] is None}
 
@@ -479,7 +500,7 @@ class FolderStore:
         self.adopt(None, bury=False)  # from here on the history has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
         with self._reading() as past:
-            texts = {path: past.text(version) for path, version in wanted.items()} if past else {}
+            texts = {path: past.text(version) for path, version in wanted.items()}
         changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items()) if text is not None]
         restored: list[str] = []
         for group in (changes, *([change] for change in changes)):
@@ -525,11 +546,19 @@ class FolderStore:
         """Drop retired texts past retention from the history, and say how many; current texts and the log stay."""
         return self._drop_retired(self._clock())
 
-    def _drop_retired(self, until: float) -> int:
+    def _drop_retired(self, until: float, seconds: float = float("inf")) -> int:
+        """Drop what was retired so long before a moment; after about so many seconds the rest waits."""
         cutoff = utc_time(until - self._retention_days * 86_400, milliseconds=True)
+        ends = time.monotonic() + seconds
+        dropped, has_more = 0, True
+        while has_more:
+            with self.transaction() as transaction:
+                count, has_more = transaction.past.drop_texts(cutoff)
+            dropped += count
+            if has_more and time.monotonic() > ends:
+                return dropped
         with self.transaction() as transaction:
             past = transaction.past
-            dropped = past.drop_texts(cutoff)
             tombstones.remove(past, lambda stone: stone.why == tombstones.REMOVED and stone.at < cutoff)
             usage.bring_together(past)
             catalogs.trim(past)
@@ -615,9 +644,12 @@ class FolderStore:
         ):
             usage.add(past, [(day, path) for path in paths], wait=USE_WAIT_SECONDS)
 
-    def uses_from(self, start: int, *, take_all: bool) -> usage.Uses:
-        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now."""
-        return self.ask_history(lambda past: usage.take(past, start, take_all), usage.Uses({}, 0, more=False))
+    def uses_from(self, start: int, *, take_all: bool) -> tuple[dict[str, str], int]:
+        """Return the uses noted from `start` on: those that the catalog was written with, or all there are by now.
+
+        The last day of each path, and where they end.
+        """
+        return self.ask_history(lambda past: usage.take(past, start, take_all), (dict[str, str](), 0))
 
     def uses_noted(self) -> dict[str, str]:
         """Return the last day on which each text was of use; nothing is changed."""
@@ -657,8 +689,7 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        names: list[str] = []
-        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, names))
+        has_drafts = any(name.startswith("draft-") for name in self._ask_folder(Folder.names, [""]))
         is_suspect = self.ask_history(lambda past: past.is_suspect(self.boot), otherwise=False)
         if (has_drafts or is_suspect) and self.stamps([""])[""]:
             with self.transaction():
@@ -677,7 +708,7 @@ class FolderStore:
                     last, now = float(transaction.past.fact(PRUNED) or 0), self._clock()
                 if not last <= now < last + 86400:
                     # a clock that runs ahead for once tells no more than a day more than the last time
-                    self._drop_retired(min(now, last + 86400))
+                    self._drop_retired(min(now, last + 86400), PRUNE_SECONDS)
         self._close_history()
 
     def _now(self) -> str:
@@ -691,6 +722,12 @@ class FolderStore:
             with suppress(OSError):  # the history has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0
+
+
+@cache
+def empty_history() -> History:
+    """Return a history without commits, for folders that have none."""
+    return History.in_memory()
 
 
 def boot_id() -> str:

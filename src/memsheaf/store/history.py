@@ -15,10 +15,10 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from memsheaf.errors import NotInHistory, PathRefused
-from memsheaf.guard.paths import check_journalled
+from memsheaf.guard.paths import CATALOG, is_memory_path
 from memsheaf.store import ABSENT, Commit, CommitStep, CommitSummary, Revision, Version, version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.sqlite_file import SIDE_FILES, Damaged, Database
@@ -29,6 +29,7 @@ JOURNAL = f"{DATABASE}-journal"
 SUPER_JOURNAL_MARK = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal that names another file
 FLUSHED = 2  # the state of commits that came with their files; that of others says nothing
 COMMITS_PER_QUERY = 20
+COMMITS_PER_DROP = 500
 OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
 HUB, JOINED = "hub", "joined the hub"  # author of a commit that merges with a hub; reason of the first one
 ERASED = "erased a memory"  # the reason of a commit that left the history without others
@@ -47,6 +48,9 @@ CREATE TABLE uses (n INTEGER PRIMARY KEY, day TEXT NOT NULL, path TEXT NOT NULL)
 CREATE TABLE catalogs (n INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE old_files (name TEXT PRIMARY KEY, size INTEGER NOT NULL, skipped INTEGER NOT NULL) STRICT;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT""",
+    """
+CREATE INDEX changes_by_before ON changes (before, n);
+CREATE INDEX changes_by_after ON changes (after, n)""",
 )
 _ID = re.compile(r"[0-9a-f]{1,15}")
 _VERSION = re.compile(r"([0-9a-f]{64})?")
@@ -64,6 +68,16 @@ WITH RECURSIVE known (path) AS (
   SELECT min(path) FROM changes
   UNION ALL SELECT (SELECT min(path) FROM changes WHERE path > known.path) FROM known WHERE path IS NOT NULL)
 SELECT path, {_HEAD.format("known.path")} AS version FROM known WHERE path IS NOT NULL"""
+_NOT_DROPPED = f"""
+SELECT n, at FROM commits WHERE n > (SELECT ifnull(max(value), 0) FROM facts WHERE name = 'dropped')
+ORDER BY n LIMIT {COMMITS_PER_DROP}"""
+_DROP_TEXTS = """
+DELETE FROM texts WHERE version IN (
+  SELECT before FROM changes WHERE n BETWEEN ?1 AND ?2 UNION SELECT after FROM changes WHERE n BETWEEN ?1 AND ?2)
+AND NOT EXISTS (SELECT 1 FROM changes WHERE before = version AND n > ?2)
+AND NOT EXISTS (SELECT 1 FROM changes AS last WHERE last.after = version AND NOT EXISTS (
+  SELECT 1 FROM changes WHERE path = last.path AND (n, place) > (last.n, last.place)))"""
+"""Not dropped are the texts that a later commit retired, and those that a path was left at."""
 _COMMITS = """
 SELECT commits.n, id, at, author, why, undoes, path, before, after, old.data, new.data
 FROM commits LEFT JOIN changes ON changes.n = commits.n {of_path}
@@ -73,7 +87,10 @@ WHERE commits.n IN ({chosen}) ORDER BY commits.n {order}, place"""
 _SUMMARIES = """
 SELECT commits.n, id, at, author, why, undoes, path, before, after,
   EXISTS (SELECT 1 FROM texts WHERE version IN (before, after))
-FROM commits JOIN changes USING (n) WHERE at >= ? AND path LIKE '%.md' ORDER BY commits.n DESC, place"""
+FROM commits JOIN changes USING (n) WHERE path LIKE '%.md'
+AND commits.n > ifnull((SELECT n FROM commits WHERE at < ?1 ORDER BY n DESC LIMIT 1), 0)
+AND (?2 IN ('', id) OR undoes <> '' OR instr(why, ?2))
+ORDER BY commits.n DESC, place"""
 _AUTHOR = (
     "SELECT author FROM changes JOIN commits USING (n) WHERE path = ? AND after = ?"
     f" AND NOT (author = 'user' AND why = '{JOINED}') ORDER BY n DESC LIMIT 1"
@@ -137,7 +154,7 @@ class History(Database):
     def paths_to_flush(self) -> set[str]:
         """Return the paths that a power cut could still undo changes of."""
         rows = self.rows(f"SELECT path FROM commits JOIN changes USING (n) WHERE {_UNFLUSHED}")
-        return {path for (path,) in rows if is_path(path)}
+        return {path for (path,) in rows}
 
     def last_id(self) -> str:
         """Return the id of the last commit, "" if there is none."""
@@ -244,10 +261,14 @@ class History(Database):
                 return commit
         raise NotInHistory("nothing is left to undo")
 
-    def summaries(self, since: str) -> list[CommitSummary]:
-        """Return the commits about Markdown files from a moment on, newest first, without texts."""
+    def summaries(self, since: str, group: str = "") -> list[CommitSummary]:
+        """Return the commits about Markdown files from a moment on, newest first, without texts.
+
+        With a `group`, those that name it, and undos.
+        """
         summaries = []
-        for (_, id, at, by, why, undoes), rows in groupby(self.rows(_SUMMARIES, since), key=lambda row: row[:6]):
+        by_commit = groupby(self.rows(_SUMMARIES, since, group), key=lambda row: row[:6])
+        for (_, id, at, by, why, undoes), rows in by_commit:
             steps = tuple(CommitStep(row[6], row[7], row[8], bool(row[9])) for row in rows if is_path(row[6]))
             if steps:
                 summaries.append(CommitSummary(id, at, by, why, undoes, steps))
@@ -328,7 +349,8 @@ class History(Database):
             )
             # a number may be given once more, and that commit is not flushed
             db.execute(
-                "UPDATE facts SET value = min(value, (SELECT ifnull(max(n), 0) FROM commits)) WHERE name = 'flushed'"
+                "UPDATE facts SET value = min(value, (SELECT ifnull(max(n), 0) FROM commits))"
+                " WHERE name IN ('flushed', 'dropped')"
             )
             db.execute(
                 f"DELETE FROM texts WHERE version IN {_GIVEN} AND version NOT IN (SELECT before FROM changes"
@@ -337,15 +359,18 @@ class History(Database):
             )
         return texts
 
-    def drop_texts(self, cutoff: str) -> int:
-        """Drop the texts that were retired before a moment, and return how many."""
+    def drop_texts(self, cutoff: str) -> tuple[int, bool]:
+        """Drop texts that were retired before a moment; return how many, and True if more commits wait.
+
+        It goes on behind the commits that it has seen before, and looks at a limited number of them.
+        """
+        due = [n for n, _ in takewhile(lambda row: row[1] < cutoff, self.rows(_NOT_DROPPED))]
+        if not due:
+            return 0, False
         with self.writing() as db:
-            newer = db.execute("SELECT n FROM commits WHERE at >= ? ORDER BY n LIMIT 1", (cutoff,)).fetchone()
-            return db.execute(
-                f"DELETE FROM texts WHERE version NOT IN (SELECT version FROM ({_ALL_HEADS})"
-                " UNION SELECT before FROM changes WHERE n >= ?1 UNION SELECT after FROM changes WHERE n >= ?1)",
-                newer or (1 << 62,),
-            ).rowcount
+            count = db.execute(_DROP_TEXTS, (due[0], due[-1])).rowcount
+            db.execute("INSERT OR REPLACE INTO facts VALUES ('dropped', ?)", (due[-1],))
+        return count, len(due) == COMMITS_PER_DROP
 
     def find_traces(self, versions: Collection[Version], pieces: Collection[bytes]) -> tuple[str, set[str]]:
         """Search for what was forgotten: why it may still be here, "" if it is not; and whose texts have pieces."""
@@ -384,9 +409,7 @@ class History(Database):
 
 def is_path(path: object) -> bool:
     """Return False for a path that no change of ours can have: a history that came with a folder may be hostile."""
-    with suppress(PathRefused):
-        return isinstance(path, str) and check_journalled(path) == path
-    return False
+    return isinstance(path, str) and (path == CATALOG or is_memory_path(path))
 
 
 def is_commit_id(name: str) -> bool:

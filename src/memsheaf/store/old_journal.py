@@ -28,8 +28,8 @@ from memsheaf.store.safe_dir import Folder, read_file
 from memsheaf.store.sqlite_file import is_in_hook
 
 SEGMENT = "journal-{:06}.jsonl"
-APPENDED_FROM = 512  # bytes; a shorter text is written whole
 _NAME = re.compile(r"(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl|kept|heads|pruned|tombstones|uses|catalogs")
+_USE = r"(?m)^(?:([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)|=)$"
 _IDS = re.compile(rb'(?m)^\{"commit": "([0-9a-f]{1,15})"')
 _INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_BYTES = 1 << 40
@@ -52,10 +52,7 @@ def encode(commit: Commit) -> bytes:
     changes = []
     for step in commit.revisions:
         shape = {"path": step.path, "before": step.before, "after": step.after}
-        texts = {"old": step.old, "new": step.new}
-        if step.old and step.new and len(step.old) >= APPENDED_FROM and step.new.startswith(step.old):
-            texts = {"old": step.old, "append": step.new[len(step.old) :]}
-        for key, data in texts.items():
+        for key, data in (("old", step.old), ("new", step.new)):
             if data is not None:
                 try:
                     shape[key] = data.decode()
@@ -164,7 +161,7 @@ class OldFiles:
                 in_journals = {id.decode() for journal in journals for id in _IDS.findall(self._read(journal))}
                 return _add(history, data, known | in_journals)
             case "journal":
-                return _add(history, data, known, is_newest=name == max(journals, key=_order))
+                return _add(history, data, known, is_newest=name == max(journals))
             case "kept":
                 steps = filter(None, map(_decode_kept, data.split(b"\n")))
                 with history.writing() as db:
@@ -174,7 +171,7 @@ class OldFiles:
             case "tombstones":
                 tombstones.add(history, tombstones.from_lines(data))
             case "uses":
-                usage.take_in(history, data)
+                usage.add(history, re.findall(_USE, data.decode("utf-8", "replace")))
             case "catalogs":
                 with history.writing() as db:
                     hashes = [(line,) for line in data.decode("ascii", "replace").split()]
@@ -182,9 +179,9 @@ class OldFiles:
         return 0
 
 
-def _order(name: str) -> tuple[bool, int, str]:
+def _order(name: str) -> tuple[bool, str]:
     """Return a key to sort the files by: the journals come last, as they are numbered."""
-    return name.startswith("journal-"), len(name), name
+    return name.startswith("journal-"), name
 
 
 def _add(history: History, data: bytes, known: set[str], *, is_newest: bool = False) -> int:

@@ -140,7 +140,7 @@ class Database:
     def find_damage(self) -> str:
         """Return what is wrong with the database, "" if nothing is."""
         try:
-            problem = str(self.rows("PRAGMA quick_check(1)")[0][0])
+            problem = str(self.rows("PRAGMA quick_check(1)")[0][0]).splitlines()[-1]
         except DatabaseFailed as error:
             return str(error.strerror) if self.is_damaged else ""
         self.is_damaged = problem != "ok"
@@ -206,24 +206,31 @@ class Database:
         return status.st_dev, status.st_ino, 0
 
     @classmethod
-    def open(cls, folder: Folder, known: Self | None, *, create: bool = False) -> Self | None:
+    def open(
+        cls, folder: Folder, known: Self | None, *, create: bool = False, is_suspect: bool = False
+    ) -> Self | None:
         """Return the database in a folder: the known one if that is still it, or else it is opened; None without one.
 
-        To `create` it or its missing tables, and to set aside what is damaged, the caller holds a lock.
+        To `create` it or its missing tables, and to set aside what is damaged, the caller holds a lock. One that
+        `is_suspect` is checked as a whole.
 
         Raises:
             OSError, PathRefused, Busy.
             Damaged: it cannot be used as it is.
         """
         identity = cls.identify(folder)
-        if known and identity and known.identity == identity and not known.is_damaged:
+        is_suspect |= known is not None and known.is_damaged
+        if known and identity and known.identity == identity and not is_suspect:
             return known
-        is_suspect = known is not None and known.is_damaged
         if known:
-            if known.identity[:2] == identity[:2]:  # its log was removed, and is open here still
+            is_log_removed = known.identity[:2] == identity[:2] and identity[2:] == (0,)
+            if is_log_removed:  # it is open here still; where somebody has begun a new one, it is too late
                 with suppress(OSError):
                     known.rows("PRAGMA wal_checkpoint")
             known.close()
+            if is_log_removed and create:
+                with suppress(FileNotFoundError):
+                    folder.unlink(f"{cls.name}-shm")  # others have the index of the removed log in it
         if not identity:
             if not create:
                 return None

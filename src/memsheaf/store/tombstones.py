@@ -112,7 +112,7 @@ def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]
 
 def lift(history: History, texts: Iterable[tuple[str, bytes]]) -> None:
     """Remove the tombstones of texts that are there again."""
-    if any(True for _ in read(history)):
+    if any(read(history)):
         back = {of(path, data, "", "")[_WORDS:] for path, data in texts}
         remove(history, lambda stone: stone[_WORDS:] in back)
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import dropwhile
+from itertools import dropwhile, zip_longest
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
@@ -113,7 +113,7 @@ class Transaction(Placing):
         """Flush every file that the history does not call flushed yet, then call it so."""
         paths = self.past.paths_to_flush()
         if len(paths) <= MANY or not self.root.sync_everything():
-            for path in paths:
+            for path in filter(is_path, paths):
                 self._flush(path)
         self.past.mark_flushed()
 
@@ -353,11 +353,9 @@ def _is_torn(present: bytes | None, whole: bytes) -> bool:
     >>> _is_torn(b"", b"text"), _is_torn(bytes(4096), b"x" * 5000), _is_torn(b"edited", b"text")
     (True, True, False)
     """
-    if not (present or b"").strip(b"\0"):
-        return True
     data = present or b""
+    if not data.strip(b"\0"):
+        return True
     if data == whole or (len(data) % PAGE and len(data) != len(whole)):
         return False
-    starts = range(0, len(data), PAGE)
-    pages = ((data[at : at + PAGE], whole[at : at + PAGE]) for at in starts)
-    return all(page == meant[: len(page)] or not page.strip(b"\0") for page, meant in pages)
+    return all(byte in (0, meant) for byte, meant in zip_longest(data, whole, fillvalue=0))

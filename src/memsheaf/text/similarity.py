@@ -61,7 +61,7 @@ def words(text: str) -> list[str]:
     signs = re.findall(_TELLING_SIGN, text.lower())
     if text.isascii():
         return text.replace("'", "").translate(_LOWER_ASCII).split() + signs
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'").casefold().replace("'", "")
+    plain = re.sub("['’]", "", unicodedata.normalize("NFKC", text)).casefold()
     return [pair or word for pair, word in re.findall(_COMPARED_WORD, plain)] + signs
 
 
@@ -77,8 +77,7 @@ def likeness(a: Collection[object], b: Collection[object]) -> float:
     1.0
     """
     first = frozenset(a)
-    either = first.union(b)
-    return len(first.intersection(b)) / max(1, len(either))
+    return len(first.intersection(b)) / max(1, len(first.union(b)))
 
 
 def coverage(part: Collection[str], whole: Collection[str]) -> float:
