@@ -19,7 +19,6 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
-from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
@@ -33,11 +32,9 @@ from memsheaf.tools import Tools
 from memsheaf.work.compaction import Compacted
 from memsheaf.worktree import record_tree
 
-PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
-
-_QUOTED = 120  # characters of an old and a new line
-
-NEWS = 20  # changed lines of the catalog that are shown at once
+PATIENCE_SECONDS = 0.5  # that the first request waits for local ranking; it does not wait for a model
+MAX_QUOTED_CHARS = 120  # of an old and a new line
+MAX_NEWS_LINES = 20  # changed lines of the catalog that are shown at once
 
 
 class ChatMemory:
@@ -52,8 +49,6 @@ class ChatMemory:
         self._told = ""
         self.has_learned = False
         self._folder = ""
-        self.offered: list[Memory] = []  # to be deleted, if the next message says so
-        self.asked_about: list[Memory] = []  # what was offered in the turn before
         self._upkeep: HubUpkeep | None = None
 
     @classmethod
@@ -104,34 +99,27 @@ class ChatMemory:
         went = [f"- {line}" for line in before if line not in now]
         if not came and not went:
             return ""
-        shown = [*came, *went][:NEWS]
+        shown = [*came, *went][:MAX_NEWS_LINES]
         more = len(came) + len(went) - len(shown)
         rest = [f"({more} more; memory_view shows all)"] if more else []
         return "\n".join([read_prompt("changed").rstrip("\n"), *shown, *rest])
 
-    def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
-        """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
+    def begin(self, message: str, *, tools: Sequence[str] = ()) -> None:
+        """Begin to recall for a message."""
         self.has_learned = False
-        self.asked_about = self.offered
-        self.offered = []
-        late = None if self.session.ignoring else self.session.collect()
-        if late and not all(self.find(one.memory.ref)[2] == one.memory.version for one in late.memories):
-            self.session.give_back(late)  # one of them was changed meanwhile
-            late = None
-        self.session.prefetch(message, ignore=ignore, tools=tools)
-        return None if self.session.ignoring else late
+        self.session.prefetch(message, tools=tools)
 
-    def recalled(self, *, first: bool) -> Recall | None:
-        """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
-        return self.session.collect(wait=PATIENCE if first and not self._selecting else 0.0)
+    def collect(self, *, is_first: bool) -> Recall | None:
+        """Return what was recalled, if it is there; once. The first request waits a moment for it."""
+        return self.session.collect(wait=PATIENCE_SECONDS if is_first and not self._selecting else 0.0)
 
-    def find(self, name: Ref | str) -> tuple[str, str, str]:
-        """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
+    def find(self, name: str) -> tuple[str, str]:
+        """Return the name that a file is shown by, and its text; "" when it is nowhere."""
         try:
             memory = self.layers.read(name)
         except MemsheafError:
-            return str(name), "", ""
-        return self.layers.label(memory.ref), memory.text, memory.version
+            return name, ""
+        return self.layers.label(memory.ref), memory.text
 
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
@@ -266,9 +254,9 @@ class Learning:
 
     def _render_correction(self, one: JudgedProposal) -> str:
         """Return which memory was corrected, from what to what."""
-        new = one_line(one.proposal.content.partition("\n")[0], _QUOTED)
+        new = one_line(one.proposal.content.partition("\n")[0], MAX_QUOTED_CHARS)
         ref = one.proposal.replaces
-        old = one_line(self.find_old_line(ref) if ref else "…", _QUOTED)
+        old = one_line(self.find_old_line(ref) if ref else "…", MAX_QUOTED_CHARS)
         return f"corrected {self._layers.label(ref) if ref else ''}: “{old}” → “{new}”; /undo takes it back"
 
     def find_old_line(self, ref: Ref) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memsheaf.cli.call import Call, local_minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Table
+from memsheaf.errors import Refused, hinted
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def chat(call: Call) -> int:
     plain language. Without --scope it remembers for the project and the user; /help in the chat lists its commands.
     When standard input is no terminal, each line of it is a message. With --print or without a terminal nobody is
     asked: what --allow does not name is refused. --json prints one event a line, an error too. The exit code is 1
-    when an answer failed. Editing with completion and a status line takes pip install 'memsheaf[chat]'.
+    when an answer failed. It takes pip install 'memsheaf[chat]'.
 
     examples:
       memsheaf chat
@@ -54,8 +55,13 @@ def chat(call: Call) -> int:
       git diff | memsheaf chat -p "Review this:" -p - --json
       memsheaf chat -p "Run the tests and fix what fails" --allow shell --allow write
     """
-    from memsheaf.cli.talk import run_chat
-
+    try:
+        from memsheaf.cli.talk import run_chat
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("memsheaf"):
+            raise
+        missing = Refused(f"the chat needs the package {error.name.partition('.')[0]}, which is not installed")
+        raise hinted(missing, "Install it: pip install 'memsheaf[chat]'") from None
     return run_chat(call)
 
 
