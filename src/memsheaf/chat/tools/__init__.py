@@ -13,25 +13,21 @@ from typing import Annotated, Any
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools.files import (
-    AT_ONCE,
     BOM,
-    LARGEST,
-    MARGIN,
+    MAX_FILE_BYTES,
     FileContent,
-    FileExcerpt,
     ResolvedPath,
     diff_texts,
     fetch,
     is_within,
     keep_form,
     quote_path,
-    read_excerpt,
     refuse_masks,
     replace_file,
     replace_text,
     resolve_path,
 )
-from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_secrets, split_pattern
+from memsheaf.chat.tools.find import find_files, find_lines, mask_secrets, split_pattern
 from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
@@ -80,19 +76,22 @@ def read(
     if start < 1 or lines < 1:
         raise Refused("start and lines are at least 1")
     place = desk.readable("read", path)
-    found = read_excerpt(desk.root, place, start)
-    if b"\0" in (found.all or found.data):
+    content = fetch(desk.root, place)
+    if content is None:
+        raise Refused(f"there is no file {quote_path(place.shown)}")
+    if b"\0" in content.data:
         raise Refused(f"{quote_path(place.shown)} is a binary file")
-    shown, more = _page(found, start, lines)
+    text = mask_secrets(content.data.decode("utf-8", "replace")).removeprefix(BOM)
+    all_lines = text.removesuffix("\n").split("\n") if text else []
+    if start > max(1, len(all_lines)):
+        raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {len(all_lines)}")
+    shown = all_lines[start - 1 : start - 1 + lines]
     last = start + len(shown) - 1
-    if found.all is not None:
-        desk.saw(place, found.all, start, last)
-    total = None if found.all is None else _count(found.all)
-    if not shown and start > 1:
-        raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {'fewer' if total is None else total}")
-    of = "" if total is None else f" of {total}"
-    notes = [f"(lines {start} to {last}{of}; go on with start={last + 1})"] if more else []
-    if shown and not more and not found.data.endswith(b"\n"):
+    desk.read_versions[place.real] = version_of(content.data)
+    notes = []
+    if last < len(all_lines):
+        notes.append(f"(lines {start} to {last} of {len(all_lines)}; go on with start={last + 1})")
+    elif shown and not text.endswith("\n"):
         notes.append("(no line break at the end of the file)")
     return "\n".join([*map(_number_line, count(start), shown), *notes]) or "(the file is empty)"
 
@@ -125,7 +124,9 @@ def edit(
 ) -> str:
     """Replace a piece of text in a file."""
     place = desk.writable("edit", path)
-    if place.outside and not desk.has_read(place):  # whether a text occurs there is something that one would learn
+    if (
+        place.outside and place.real not in desk.read_versions
+    ):  # whether a text occurs there is something that one would learn
         raise Refused(
             f"{quote_path(place.shown)} is outside the working directory, and you have not read it. Read it first"
         )
@@ -152,16 +153,13 @@ def glob(
 
 def grep(
     desk: FolderTools,
-    pattern: Annotated[str, "A regular expression of Python; (?i) at its start ignores case"],
+    pattern: Annotated[str, "A regular expression; (?i) at its start ignores case"],
     path: Annotated[str, "The file or folder to search; the working directory if left out"] = "",
     glob: Annotated[str, "Only files with such names, such as *.py"] = "",
-    context: Annotated[int, "Lines to show around each"] = 0,
 ) -> str:
     """Find lines in files by a regular expression, each line by itself."""
-    if not 0 <= context <= MOST_CONTEXT:
-        raise Refused(f"context is between 0 and {MOST_CONTEXT}")
     base = desk.readable("grep", path or ".")
-    return find_lines(desk.root, base, pattern, names=glob, context=context, keep_out=desk.keep_out)
+    return find_lines(desk.root, base, pattern, names=glob, keep_out=desk.keep_out)
 
 
 TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write, edit, glob, grep)}
@@ -193,7 +191,7 @@ class FolderTools:
         self.environment = environment
         self.seconds = seconds
         self.keep_out = tuple(map(os.path.realpath, keep_out))
-        self._seen: dict[str, tuple[str, int]] = {}  # the version that the model has read, and how many lines of it
+        self.read_versions: dict[str, str] = {}  # of the files that the model has read, by their paths
 
     def schemas(self) -> list[dict[str, Any]]:
         """Name, description and JSON schema of each tool."""
@@ -271,32 +269,17 @@ class FolderTools:
 
     def forget(self) -> None:
         """Begin anew: the model has read no file yet."""
-        self._seen.clear()
-
-    def saw(self, place: ResolvedPath, data: bytes, first: int, last: int) -> None:
-        """Note that the model knows these lines of a file; they count when it knows those before them."""
-        version = version_of(data)
-        seen, known = self._seen.get(place.real, ("", 0))
-        known = known if seen == version else 0
-        self._seen[place.real] = (version, max(known, last) if first <= known + 1 else known)
-
-    def has_read(self, place: ResolvedPath) -> bool:
-        """Whether the model has seen some of a file, in one version or another."""
-        return place.real in self._seen
+        self.read_versions.clear()
 
     def refuse_unseen(self, place: ResolvedPath, data: bytes) -> None:
-        """Raise Refused for a file of which the model does not know all that would be lost."""
+        """Raise Refused for a file that the model does not know as it is."""
         name = quote_path(place.shown)
-        lines = _count(data)
         if b"\0" in data:
             raise Refused(f"{name} is a binary file; change it with the shell")
-        if not self.has_read(place):
+        if place.real not in self.read_versions:
             raise Refused(f"{name} exists, and you have not read it. Read it first, or use edit to change a part")
-        seen, known = self._seen[place.real]
-        if seen != version_of(data):
+        if self.read_versions[place.real] != version_of(data):
             raise Refused(f"{name} was changed since you read it. Read it again, then write")
-        if known < lines:
-            raise Refused(f"of {name} you have read {known} of {lines} lines. Read the rest first, or use edit")
 
     def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> str:
         """Replace what was found at a place, once the user agrees; says how large the change is.
@@ -305,8 +288,8 @@ class FolderTools:
             Refused: it may not be written, or somebody else has changed it meanwhile.
             OSError: the disk refused it.
         """
-        if len(data) > LARGEST:
-            raise Refused(f"a file that is written here has at most {LARGEST >> 10} KiB")
+        if len(data) > MAX_FILE_BYTES:
+            raise Refused(f"a file that is written here has at most {MAX_FILE_BYTES >> 10} KiB")
         if old is not None and not old.mode & 0o222:
             raise Refused(f"{quote_path(place.shown)} is read-only, and stays so; tell the user")
         was = "" if old is None else old.data.decode("utf-8", "replace")
@@ -316,8 +299,8 @@ class FolderTools:
         key = f"write {place.real}" if place.outside else "write"
         self.permission.require(PermissionRequest(tool, line, for_terminal(text), "write", place.outside, key))
         replace_file(self.root, place, data, old)
-        if old is None or self._seen.get(place.real) == (version_of(old.data), _count(old.data)):
-            self._seen[place.real] = (version_of(data), _count(data))
+        if old is None or self.read_versions.get(place.real) == version_of(old.data):
+            self.read_versions[place.real] = version_of(data)
         return size
 
 
@@ -334,24 +317,6 @@ def _ended(code: int | None, seconds: float) -> str:
 def _count(data: bytes) -> int:
     """How many lines a text has, the last one with or without its line break."""
     return data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
-
-
-def _page(found: FileExcerpt, start: int, most: int) -> tuple[list[str], bool]:
-    """The lines of a piece that are shown, without secrets, and whether others follow."""
-    data = found.data[:AT_ONCE]
-    is_cut = not found.ended or len(data) < len(found.data)
-    raw = data.split(b"\n")
-    if raw == [b""] or (len(raw) > 1 and (is_cut or not raw[-1])):
-        raw.pop()  # what is behind the last line break: nothing, or a part of a line
-    more = is_cut or len(raw) > most
-    raw = raw[:most]
-    size = sum(map(len, raw)) + len(raw)
-    text = mask_secrets((found.before + found.data[: size + MARGIN]).decode("utf-8", "replace"))
-    skipped = found.before.count(b"\n")
-    lines = text.split("\n")[skipped : skipped + len(raw)]
-    if start == 1 and lines:
-        lines[0] = lines[0].removeprefix(BOM)
-    return lines, more
 
 
 def _number_line(number: int, line: str) -> str:
