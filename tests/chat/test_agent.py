@@ -218,15 +218,15 @@ def test_a_model_that_fails_is_one_line_and_nothing_is_lost(scene: Scene) -> Non
 def test_a_conversation_off_the_record_leaves_only_what_the_user_asks_to_remember(scene: Scene) -> None:
     with scene.chat(None) as agent:
         for said in ("Incognito mode please.", "I live in Zabriskie."):
-            assert "off the record" in notices(run(agent, said)[0])
+            assert "Off the record" in run(agent, said)[1].answer
         name = agent.id
     with scene.chat(None) as agent:  # another process goes on with it
         agent.resume(name)
-        assert "off the record" in notices(run(agent, "I work in Zabriskie.")[0])
+        assert "Off the record" in run(agent, "I work in Zabriskie.")[1].answer
         run(agent, "Remember that I use vim.")
-        assert "off the record" in notices(run(agent, "I was born in Zabriskie.")[0])
+        assert "Off the record" in run(agent, "I was born in Zabriskie.")[1].answer
         agent.clear()
-        assert notices(run(agent, "I prefer tabs over spaces.")[0]) == ""
+        assert run(agent, "I prefer tabs over spaces.")[1].answer.startswith("Saved ")
         learned(agent)
 
     files = [path for path in Path(scene.settings.home).parent.rglob("*") if path.is_file()]

@@ -113,7 +113,7 @@ class Agent:
 
     def _announce_privacy(self, message: str) -> None:
         privacy = follow_privacy(self.memory.session.privacy, message)
-        if is_silent(privacy):
+        if is_silent(privacy) and self.model:
             end = ", until you say “you can remember again”" if privacy == "rest" else ""
             line = f"off the record: neither what you said nor the answer is kept or learned from{end}"
             self.bench.draw(Notice(line))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -219,7 +219,7 @@ class ModelTurn:
         limits = UsageLimits(request_limit=ctx.usage.requests + left)
         second = self._make_agent(ctx.model, self.bench.system_prompt(delegated=True), Toolset(self, inside=id))
         try:
-            result = await second.run(task, usage=ctx.usage, usage_limits=limits)
+            result = await second.run(task, usage=ctx.usage, usage_limits=limits, event_stream_handler=_hear)
         except AgentRunError as error:
             return ToolAnswer(f"Error: the second agent failed: {self._model.explain(error)}", failed=True)
         return ToolAnswer(result.output)
@@ -275,6 +275,12 @@ class Toolset(AbstractToolset[None]):
         if self._inside:
             id = f"{self._inside}/{id}"
         return await self._turn.call_tool(id, name, tool_args, ctx, bool(self._inside))
+
+
+async def _hear(ctx: RunContext[None], events: AsyncIterable[object]) -> None:
+    """Let the answer of a second agent stream, so that one that is cut off is known as such."""
+    async for _ in events:
+        pass
 
 
 def to_messages(conversation: Sequence[Said]) -> list[ModelMessage]:

@@ -50,7 +50,7 @@ HELP = """Without a model I keep, find and forget memories. Say for example:
 `memsheaf chat --model NAME` starts with a model."""
 SHORT_ANSWERS = {"help": HELP, "hello": "Hello! “help” shows what I understand.", "fine": "All right."}
 NOTHING_FOUND = "Nothing that is remembered answers that."
-NOT_KEPT = "Not kept. “Remember that …” keeps it."
+NOT_KEPT = "Not kept. “Remember that …” keeps it; “help” shows more."
 NOTHING_YET = "Nothing is remembered yet."
 NEEDS_SUBJECT = "Say in one message what it is about."
 
@@ -125,7 +125,7 @@ class Offline:
                 return "\n".join(dict.fromkeys(answers))
             return self._try(self._answer_statement, text)
         finally:
-            self._message_before = "" if self._privacy else text
+            self._message_before = "" if self._privacy or find_requests(text) else text
 
     def _answer_requests(self, text: str) -> list[str]:
         """Do what each sentence asks for; nothing for a statement."""
@@ -297,7 +297,7 @@ class Offline:
 
     def _render(self, memory: Memory) -> str:
         """Return a memory for a person: its file and day, its text, and what is doubtful about it."""
-        text = split(text_for_model(memory)).body.strip("\n").replace("\n", "\n  ")
+        text = re.sub(r"\n+", "\n  ", split(text_for_model(memory)).body.strip("\n"))
         scope = self._sheaf.open_scope(memory.scope)
         notes = [memory.problem, *scope.caveats(memory), *self._memory.session.verdicts(memory)]
         scope.count_use([memory.path])

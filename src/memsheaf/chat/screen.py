@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import ClassVar, TextIO
+from io import StringIO
+from typing import ClassVar, Literal, TextIO
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -68,6 +69,7 @@ class Screen:
             self._notes = Console(file=err, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._calls: list[tuple[Calling, Called | None]] = []
         self._text = ""  # of a block that is not complete
+        self._has_gap = False  # between the block that was printed last and the next one
         self._is_aside = False
         self._live: Live | None = None
 
@@ -151,11 +153,12 @@ class Screen:
             self._end_text()
         self._is_aside = event.aside
         self._text += event.text
-        place = find_block_end(self._text)
+        place = 0 if self.is_verbatim else find_block_end(self._text)
         if place:
             complete = self._text[:place]
             self._text = self._text[place:]
             self._print_text(complete)
+            self._has_gap = True
         if self._live:
             self._live.update(StyledText(for_terminal(self._text)[-2_000:] or "…", "dim" if self._is_aside else ""))
 
@@ -164,19 +167,33 @@ class Screen:
         self._text = ""
         if text.strip():
             self._print_text(text)
+        self._has_gap = False
         if self._live:
             self._live.update("…")
 
     def _print_text(self, text: str) -> None:
         safe = for_terminal(text).strip("\n")
+        if self._has_gap:
+            self.console.print()
         if self._is_aside:
             self.console.print(StyledText(safe, "dim"))
         elif self.console.is_terminal and not self.is_verbatim:
-            self.console.print(AnswerMarkdown(safe))
+            self._print_markdown(safe)
         else:
             self.console.print(safe, soft_wrap=not self.console.is_terminal)
-        if self._text:
-            self.console.print()
+
+    def _print_markdown(self, text: str) -> None:
+        """Print a block without the empty lines and the blanks that rich puts around it."""
+        drawn = StringIO()
+        colours: Literal["standard"] | None = "standard" if self.console.color_system else None
+        Console(file=drawn, width=self.console.width, force_terminal=True, color_system=colours).print(
+            AnswerMarkdown(text)
+        )
+        lines = [StyledText.from_ansi(line) for line in drawn.getvalue().split("\n")]
+        full = [number for number, line in enumerate(lines) if line.plain.strip()]
+        for line in lines[full[0] : full[-1] + 1] if full else ():
+            line.rstrip()
+            self.console.print(line, soft_wrap=True)
 
     def _draw_called(self, event: Called) -> None:
         places = [place for place, (calling, _) in enumerate(self._calls) if calling.id == event.id]
@@ -185,8 +202,8 @@ class Screen:
             calling, _ = self._calls[places[-1]]
             self._calls[places[-1]] = (calling, event)
             line = calling.line
-        indent = "  " * event.id.count("/")
-        self.note(f"{indent}· {one_line(line, 100)} — {describe_outcome(event)}")
+        mark = "·" * (1 + event.id.count("/"))  # two for a call of a second agent
+        self.note(f"{mark} {one_line(line, 100)} — {describe_outcome(event)}")
 
 
 class JsonScreen:
