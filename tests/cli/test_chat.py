@@ -78,6 +78,17 @@ def test_a_command_that_fails_or_does_not_exist_ends_with_1(run: Run) -> None:
     assert run("chat", "-p", "/memory list")[0] == 0
 
 
+@pytest.mark.parametrize("missing", ["rich", "prompt_toolkit", "pathspec"])
+def test_without_its_extra_the_chat_says_what_to_install(environment: dict[str, str], missing: str) -> None:
+    program = f"import sys; sys.modules['{missing}'] = None; from memsheaf.cli import main; sys.exit(main(['chat']))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"the chat needs the package {missing}, which is not installed" in done.stderr.decode()
+    assert "pip install 'memsheaf[chat]'" in done.stderr.decode()
+
+
 def test_odd_bytes_and_a_reader_that_has_had_enough_do_not_end_it_with_a_traceback(
     environment: dict[str, str],
 ) -> None:
