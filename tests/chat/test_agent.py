@@ -35,9 +35,9 @@ def requests(agent: Any) -> list[Asked]:
     return found
 
 
-def learned(agent: Agent) -> tuple[str, ...]:
+def learned(agent: Agent) -> list[str]:
     agent.memory.learning.distiller.wait(30.0)
-    return agent.memory.learning.names()
+    return agent.memory.learning.collect()[0]
 
 
 def know_deploy_day(scene: Scene) -> None:
@@ -55,7 +55,7 @@ def notices(events: Iterable[Event]) -> str:
 def test_what_one_conversation_saved_the_next_one_has_in_its_system_prompt(scene: Scene) -> None:
     with scene.chat([calling("memory_write", SAVE), "Saved."]) as agent:
         _, ended = run(agent, "I prefer tabs. Remember that.")
-        assert learned(agent) == ()  # the model saved it, so nothing is learned twice
+        assert learned(agent) == []  # the model saved it, so nothing is learned twice
     assert ended.saved == ("user:user_prefers-tabs.md",)
     with scene.memory("user") as sheaf:
         assert len(sheaf.list()) == 1
@@ -99,7 +99,7 @@ def test_a_turn_that_ignores_memory_is_sent_without_all_of_it_and_learns_nothing
         run(agent, "And now, when do we deploy to production?")
         ignored = requests(agent)[2]
         after = requests(agent)[3]
-        assert learned(agent) == ()
+        assert learned(agent) == []
     assert ended.ignored
     for word in ("Deployments go out", "Deploy day", "memory_read", "project_deploy-day"):
         assert word not in ignored.text, word

@@ -83,6 +83,8 @@ def user(tmp_path: Path) -> Iterator[User]:
         (["which port does the API use?", "remember that"], []),
         (["Remember that I live in Berlin.", "Remember that I live in Berlin."], ["I live in Berlin."]),
         (["Forget that I live in Berlin. Remember that I like tea."], ["I like tea."]),
+        (["I use pnpm. Forget the npm token."], ["I use pnpm."]),
+        (["Hello! I use pnpm."], ["I use pnpm."]),
         (["Hi! Could you please remember that I use vim? Thanks!"], ["I use vim"]),
         (["Update my home: I live in Berlin."], ["I live in Berlin."]),
         (["Don't delete the memory about tea."], []),

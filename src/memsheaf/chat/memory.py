@@ -90,19 +90,15 @@ class ChatMemory:
         return self._told
 
     def news(self) -> str:
-        """How the catalog has changed since this was last asked for, ready to stand beside a message; or ""."""
-        told = self._told
-        self._told = self.layers.prompt()
-        before = _lines(told)
-        now = _lines(self._told)
-        came = [f"+ {line}" for line in now if line not in before]
-        went = [f"- {line}" for line in before if line not in now]
-        if not came and not went:
-            return ""
-        shown = [*came, *went][:MAX_NEWS_LINES]
-        more = len(came) + len(went) - len(shown)
-        rest = [f"({more} more; memory_view shows all)"] if more else []
-        return "\n".join([read_prompt("changed").rstrip("\n"), *shown, *rest])
+        """Return how the catalog has changed since this was last asked for, to stand beside a message; or ""."""
+        before = _read_lines(self._told)
+        now = _read_lines(self.prompt())
+        changes = [f"+ {line}" for line in now if line not in before]
+        changes += [f"- {line}" for line in before if line not in now]
+        if len(changes) > MAX_NEWS_LINES:
+            left = len(changes) - MAX_NEWS_LINES
+            changes[MAX_NEWS_LINES:] = [f"({left} more; memory_view shows all)"]
+        return "\n".join([read_prompt("changed").rstrip("\n"), *changes]) if changes else ""
 
     def begin(self, message: str, *, tools: Sequence[str] = ()) -> None:
         """Begin to recall for a message."""
@@ -204,53 +200,37 @@ class ChatMemory:
 
 
 class Learning:
-    """What was learned during a chat, kept until it is reported."""
+    """What was learned during a chat, kept until it is told."""
 
     def __init__(self, layers: Sheaf) -> None:
         self.distiller = Distiller(layers, self.take)
+        self._layers = layers
         self._guard = threading.Lock()
         self._names: list[str] = []
-        self._queued = 0
-        self._layers = layers
-        self._corrected: list[str] = []
-        self._problem = ""
-        self._told = ""  # the problem that the user knows of
+        self._lines: list[str] = []
+        self._problem = ""  # that the user knows of
 
-    def names(self) -> tuple[str, ...]:
-        """The names of what was learned and not told yet."""
+    def collect(self) -> tuple[list[str], list[str]]:
+        """Return the names of what was learned, and lines about corrections, reviews and failures; each once."""
         with self._guard:
-            told = tuple(self._names)
+            collected = self._names, self._lines
             self._names = []
-            return told
-
-    def asides(self) -> list[str]:
-        """Notes for the user: corrections, items for review, failures; the same failure is reported once."""
-        with self._guard:
-            queued = self._queued
-            problem = self._problem
-            corrected = self._corrected
-            self._queued = 0
-            self._problem = ""
-            self._corrected = []
-            is_new = problem != self._told
-            self._told = problem or self._told
-        waiting = [f"{queued} waiting for review: /review"] if queued else []
-        return [
-            *corrected,
-            *waiting,
-            *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else []),
-        ]
+            self._lines = []
+        return collected
 
     def take(self, came: Distilled) -> None:
-        """Keep what came of some turns until it is reported."""
-        corrected = [self._render_correction(one) for one in came.of("saved") if one.proposal.replaces]
+        """Keep what came of some turns until it is told. The same failure is told once."""
+        saved = came.of("saved")
+        lines = [self._render_correction(each) for each in saved if each.proposal.replaces]
+        if queued := len(came.of("queued")):
+            lines.append(f"{queued} waiting for review: /review")
         with self._guard:
-            self._corrected += corrected
-            self._names += [one.proposal.name for one in came.of("saved")]
-            self._queued += len(came.of("queued"))
+            self._names += [each.proposal.name for each in saved]
+            self._lines += lines
             if came.problem != ALREADY_LEARNING:
+                if came.problem and came.problem != self._problem:
+                    self._lines.append(f"what was said waits, and is learned later: {came.problem}")
                 self._problem = came.problem
-                self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
     def _render_correction(self, one: JudgedProposal) -> str:
         """Return which memory was corrected, from what to what."""
@@ -272,9 +252,9 @@ class Learning:
         return next((line[1:] for line in lines if re.match(r"[- ](?!--|[a-z_]+: ).*\S", line)), "…")
 
 
-def _lines(prompt: str) -> dict[str, None]:
-    """The lines of a catalog that name a memory, in their order."""
-    return dict.fromkeys(line[2:] for line in prompt.split("\n") if line.startswith("- ["))
+def _read_lines(prompt: str) -> list[str]:
+    """Return the lines of a catalog that name a memory."""
+    return [line[2:] for line in prompt.split("\n") if line.startswith("- [")]
 
 
 def conversation_size(conversation: Sequence[Said]) -> int:

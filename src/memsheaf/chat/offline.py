@@ -135,7 +135,11 @@ class Offline:
             rest = rest[: request.start] + rest[request.end :]
         if rest.strip(_STOPS):
             requests = [request for request in requests if request.verb not in ("hello", "fine")]
-        return [self._try(self._do, request, text) for request in requests]
+        answers = [self._try(self._do, request, text) for request in requests]
+        is_stated = rest.strip(_STOPS) and not any(request.verb in ("keep", "that") for request in requests)
+        if answers and is_stated and not self._find_obstacle():
+            answers += filter(None, [self._try(self._learn, rest)])
+        return answers
 
     def _try(self, work: Callable[..., str], *arguments: object) -> str:
         try:
@@ -215,7 +219,8 @@ class Offline:
         question = text[-MAX_REQUEST_CHARS:]
         if is_question(question):
             learned = "" if self._find_obstacle() else self._learn(text)
-            return "\n".join(filter(None, [learned, self._answer_question(question)]))
+            fitting = self._find_fitting(question)
+            return "\n".join(filter(None, [learned, self._render_all(fitting) if fitting else NOTHING_FOUND]))
         if why := self._find_obstacle():
             return why
         if target := self._find_corrected(text):
@@ -263,10 +268,6 @@ class Offline:
             found = self._select_personal()
         about = "you" if _is_word("me", subject) else f"“{one_line(subject, 100)}”"
         return self._render_all(found) if found else f"Nothing is remembered about {about}."
-
-    def _answer_question(self, question: str) -> str:
-        fitting = self._find_fitting(question)
-        return self._render_all(fitting) if fitting else NOTHING_FOUND
 
     def _find_fitting(self, text: str) -> list[Memory]:
         """Return the memories that have most words of a text, else those that are recalled for it."""

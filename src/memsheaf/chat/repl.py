@@ -69,13 +69,13 @@ def tell_learned(agent: Agent, screen: Screen | JsonScreen, ended: TurnEnded | N
     """Print what memory did in a turn, and what was learned behind it."""
     learning = agent.memory.learning
     learning.distiller.wait(wait)
-    names = learning.names()
+    names, lines = learning.collect()
     if isinstance(screen, JsonScreen):
         if names:
-            screen.print({"event": "learned", "names": list(names)})
+            screen.print({"event": "learned", "names": names})
     elif line := describe_memory(ended, names):
         screen.note(line)
-    for line in learning.asides():
+    for line in lines:
         screen.note(line)
 
 
