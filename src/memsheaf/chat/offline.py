@@ -233,15 +233,10 @@ class Offline:
     def _learn(self, text: str) -> str:
         """Keep what a text states, and name each fact that is kept."""
         secrets = find_secrets(text)
-        if secrets:
-            kind = secrets[0].kind
-            sentences = (text[start:end] for start, end in find_sentences(text))
-            text = " ".join(sentence for sentence in sentences if not find_secrets(sentence))
-            text = "" if find_secrets(text) else text
         verdicts = self._memory.learn_now(self._make_turn(text))
         if verdicts is None and text and not is_question(text):
             return "Noted; it is kept after this turn if it is worth keeping."
-        lines = [f"The text holds {kind}. That was not kept."] if secrets else []
+        lines = [f"The text holds {secrets[0].kind}. That was not kept."] if secrets else []
         return "\n".join([*lines, *map(self._report_learned, verdicts or ())])
 
     def _report_learned(self, verdict: JudgedProposal) -> str:

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from heapq import nlargest
 from itertools import groupby
 
@@ -122,23 +121,12 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     >>> [compile_glob("src/**/*.{py,md}")(path) for path in ("src/a.py", "src/b/c.md", "a.py")]
     [True, True, False]
     """
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise Refused(f"a pattern has at most {MAX_PATTERN_CHARS} characters")
-    pattern = re.sub(r"(?:\*\*/)+", "**/", pattern)
-    ways = [[step for step in way.split("/") if step not in ("", ".")] for way in _expand_braces(pattern)]
-    if any(".." in way for way in ways):
+    steps = pattern.split("/")
+    if len(pattern) > MAX_PATTERN_CHARS or max(step.count("*") for step in steps) > 3 or steps.count("**") > 3:
+        raise Refused(f"a pattern has at most {MAX_PATTERN_CHARS} characters, three '**', and three stars in a name")
+    if ".." in steps:
         raise Refused("a pattern must not hold '..' behind a wildcard; say in path where to look")
-    if pattern.count("**") > 4:
-        raise Refused("a pattern has at most four '**'")
-
-    def fits(names: Sequence[str], steps: Sequence[str]) -> bool:
-        if not steps or not names:
-            return not names and all(step == "**" for step in steps)
-        if steps[0] == "**":
-            return any(fits(names[place:], steps[1:]) for place in range(len(names) + 1))
-        return fnmatchcase(names[0], steps[0]) and fits(names[1:], steps[1:])
-
-    return lambda path: any(fits(path.split("/"), way) for way in ways)
+    return GitIgnoreSpec.from_lines(f"/{way}" for way in _expand_braces(pattern)).match_file
 
 
 def _expand_braces(pattern: str) -> list[str]:
