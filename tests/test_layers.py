@@ -73,8 +73,8 @@ VALUES_OF_INDEX = {
 # Ratchets: each may only go down.
 MAX_NODES = {
     "(flat) and work": 78_592,
-    "adapters": 10_846,
-    "chat": 28_585,
+    "adapters": 10_793,
+    "chat": 28_359,
     "cli": 51_170,
     "encode, learn and text": 40_368,
     "guard": 14_535,

@@ -43,11 +43,11 @@ KEYS = {
 """The variables with the key of a provider, one of which is enough. Any other provider finds its own key."""
 
 _PROVIDERS_BY_MODEL = {
-    **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai"),
+    **dict.fromkeys(("gpt-", "o1", "o3", "o4"), "openai"),
     "claude-": "anthropic",
-    "gemini": "google",
-    "deepseek": "deepseek",
-    "grok": "xai",
+    "gemini-": "google",
+    "deepseek-": "deepseek",
+    "grok-": "xai",
 }
 """The providers of models that are often named without one."""
 
