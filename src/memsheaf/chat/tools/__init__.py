@@ -7,6 +7,7 @@ does what needs a yes, it asks for permission. What goes back to the model goes 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any
@@ -35,13 +36,14 @@ from memsheaf.memory import plural
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tools import Tool, ToolAnswer, from_json, read_arguments, schema, shorten
+from memsheaf.tools import Tool, ToolAnswer, read_arguments, schema, shorten
 
-LONGEST = 600  # seconds that a command may take at most
-LINES = 2_000  # lines that are read by default
-_WIDEST = 2_000  # characters of a line that is read
-_SAID = 200  # characters of a command or a path, where there is one line for it
-_LONGEST_PATH = 4_096
+MAX_COMMAND_SECONDS = 600
+MAX_READ_LINES = 2_000  # by default
+MAX_READ_CHARS = 256_000
+MAX_LINE_CHARS = 2_000  # of a line that is read
+MAX_SUMMARY_CHARS = 200  # of a command or a path, where there is one line for it
+MAX_PATH_CHARS = 4_096
 
 
 def shell(
@@ -53,9 +55,9 @@ def shell(
     with it. Use read, grep and glob to look at files: they need no permission."""
     if not command.strip() or "\0" in command:
         raise Refused("a command must not be empty, nor hold a NUL character")
-    if seconds and not 1 <= seconds <= LONGEST:
-        raise Refused(f"seconds must be between 1 and {LONGEST}")
-    line = f"run: {one_line(command, _SAID)}"
+    if seconds and not 1 <= seconds <= MAX_COMMAND_SECONDS:
+        raise Refused(f"seconds must be between 1 and {MAX_COMMAND_SECONDS}")
+    line = f"run: {one_line(command, MAX_SUMMARY_CHARS)}"
     desk.permission.require(
         PermissionRequest("shell", line, for_terminal(command), reach="run", key=f"run {command}")
     )
@@ -70,7 +72,7 @@ def read(
     desk: FolderTools,
     path: Annotated[str, "The file, from the working directory"],
     start: Annotated[int, "The first line, from 1"] = 1,
-    lines: Annotated[int, "How many lines"] = LINES,
+    lines: Annotated[int, "How many lines"] = MAX_READ_LINES,
 ) -> str:
     """Read a text file, with the numbers of its lines."""
     if start < 1 or lines < 1:
@@ -85,7 +87,13 @@ def read(
     all_lines = text.removesuffix("\n").split("\n") if text else []
     if start > max(1, len(all_lines)):
         raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {len(all_lines)}")
-    shown = all_lines[start - 1 : start - 1 + lines]
+    shown: list[str] = []
+    size = 0
+    for line in all_lines[start - 1 : start - 1 + lines]:
+        size += len(line)
+        if shown and size > MAX_READ_CHARS:
+            break
+        shown.append(line)
     last = start + len(shown) - 1
     desk.read_versions[place.real] = version_of(content.data)
     notes = []
@@ -124,12 +132,9 @@ def edit(
 ) -> str:
     """Replace a piece of text in a file."""
     place = desk.writable("edit", path)
-    if (
-        place.outside and place.real not in desk.read_versions
-    ):  # whether a text occurs there is something that one would learn
-        raise Refused(
-            f"{quote_path(place.shown)} is outside the working directory, and you have not read it. Read it first"
-        )
+    if place.outside and place.real not in desk.read_versions:  # the answer would tell what stands there
+        why = "is outside the working directory, and you have not read it. Read it first"
+        raise Refused(f"{quote_path(place.shown)} {why}")
     old = fetch(desk.root, place)
     if old is None:
         raise Refused(f"there is no file {quote_path(place.shown)}; write makes one")
@@ -194,69 +199,65 @@ class FolderTools:
         self.read_versions: dict[str, str] = {}  # of the files that the model has read, by their paths
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Name, description and JSON schema of each tool."""
+        """Return name, description and JSON schema of each tool."""
         return list(map(schema, TOOLS.values()))
 
     def line(self, name: str, arguments: Mapping[str, object]) -> str:
-        """What a call is about, in a few words on one line, such as `read src/app.py`."""
-        said = " in ".join(str(arguments[key]) for key in ("command", "pattern", "path") if arguments.get(key))
-        return without_secrets(one_line(f"{name} {said}", _SAID))
+        """Return a call in a few words on one line, such as `read src/app.py`."""
+        about = " in ".join(str(arguments[key]) for key in ("command", "pattern", "path") if arguments.get(key))
+        return without_secrets(one_line(f"{name} {about}", MAX_SUMMARY_CHARS))
 
-    def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
-        """Run a tool and give its answer; errors and refusals are answers, too."""
+    def answer(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        """Run a tool and return its answer; errors and refusals are answers, too."""
         try:
-            found = self._answer(str(name), arguments)
+            answer = self._run(name, arguments)
         except MemsheafError as error:
-            found = _failure(str(error))
+            answer = _fail(str(error))
         except OSError as error:
-            found = _failure(f"{name} could not be done: {error.strerror or error}")
+            answer = _fail(f"{name} could not be done: {error.strerror or error}")
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the conversation
-            found = _failure(f"{name} broke off with {type(error).__name__}: {one_line(str(error), _SAID)}")
-        answer = found if isinstance(found, ToolAnswer) else ToolAnswer(found)
+            answer = _fail(f"{name} broke off with {type(error).__name__}: {one_line(str(error), 200)}")
         text = without_secrets(answer.text)
-        return ToolAnswer(text.encode("utf-8", "backslashreplace").decode(), failed=answer.failed)
+        return answer._replace(text=text.encode("utf-8", "backslashreplace").decode())
 
-    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
+    def _run(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
         tool = TOOLS.get(name)
         if tool is None:
-            return _failure(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
-        offered = from_json(arguments) if isinstance(arguments, str) else arguments
-        if not isinstance(offered, Mapping):
-            takes = ", ".join(schema(tool)["input_schema"]["properties"])
-            return _failure(f"the arguments of {name} must be an object with {takes}")
-        given = read_arguments(tool, offered)
-        try:
-            "".join(value for value in given.values() if isinstance(value, str)).encode()
-        except UnicodeEncodeError:
-            return _failure(f"{name}: an argument holds unpaired surrogates")
-        return tool(self, **given)
+            return _fail(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
+        given = read_arguments(tool, arguments)
+        if any(isinstance(value, str) and re.search("[\ud800-\udfff]", value) for value in given.values()):
+            return _fail(f"{name}: an argument holds unpaired surrogates")
+        answer = tool(self, **given)
+        return answer if isinstance(answer, ToolAnswer) else ToolAnswer(answer)
 
     def readable(self, tool: str, path: str) -> ResolvedPath:
-        """Where a path leads that may be read. Raises Refused."""
-        place = self._located(path)
+        """Return where a path leads that may be read. Raises Refused."""
+        place = self._resolve(path)
         self._refuse_memory(place, "read")
         if place.outside:
-            whole = tool != "read"
-            key = f"{'search' if whole else 'read'} {place.real}"
-            line = f"{'search' if whole else 'read'} {one_line(place.real, _SAID)}"
+            verb = "read" if tool == "read" else "search"
+            key = f"{verb} {place.real}"
+            line = f"{verb} {one_line(place.real, MAX_SUMMARY_CHARS)}"
             self.permission.require(PermissionRequest(tool, line, for_terminal(place.real), outside=True, key=key))
         return place
 
     def writable(self, tool: str, path: str) -> ResolvedPath:
-        """Where a path leads that the user can be asked about. Raises Refused for what is never written by a tool."""
-        place = self._located(path)
+        """Return where a path leads that may be written, once the user agrees. Raises Refused."""
+        place = self._resolve(path)
         if path.endswith(("/", os.sep)):
             raise Refused(f"{quote_path(path)} names a folder; files are written, with the folders they need")
         if self.permission.planning:
-            self.permission.require(PermissionRequest(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
+            self.permission.require(
+                PermissionRequest(tool, f"{tool} {one_line(place.shown, MAX_SUMMARY_CHARS)}", reach="write")
+            )
         self._refuse_memory(place, "change")
         if ".git" in place.real.casefold().split(os.sep):
             raise Refused(f"{quote_path(place.shown)} belongs to git; change it with git, through the shell")
         return place
 
-    def _located(self, path: str) -> ResolvedPath:
-        if len(path) > _LONGEST_PATH:
-            raise Refused(f"a path has at most {_LONGEST_PATH:,} characters")
+    def _resolve(self, path: str) -> ResolvedPath:
+        if len(path) > MAX_PATH_CHARS:
+            raise Refused(f"a path has at most {MAX_PATH_CHARS:,} characters")
         return resolve_path(self.root, path)
 
     def _refuse_memory(self, place: ResolvedPath, what: str) -> None:
@@ -282,7 +283,7 @@ class FolderTools:
             raise Refused(f"{name} was changed since you read it. Read it again, then write")
 
     def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> str:
-        """Replace what was found at a place, once the user agrees; says how large the change is.
+        """Replace a file, once the user agrees; return how large the change is.
 
         Raises:
             Refused: it may not be written, or somebody else has changed it meanwhile.
@@ -295,7 +296,7 @@ class FolderTools:
         was = "" if old is None else old.data.decode("utf-8", "replace")
         text, added, taken = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
         size = f"new, {plural(_count(data), 'line')}" if old is None else f"+{added} -{taken} lines"
-        line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
+        line = f"{tool} {one_line(place.shown, MAX_SUMMARY_CHARS)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
         self.permission.require(PermissionRequest(tool, line, for_terminal(text), "write", place.outside, key))
         replace_file(self.root, place, data, old)
@@ -304,8 +305,8 @@ class FolderTools:
         return size
 
 
-def _failure(said: str) -> ToolAnswer:
-    return ToolAnswer(f"Error: {shorten(said).rstrip('.')}.", failed=True)
+def _fail(why: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: {shorten(why).rstrip('.')}.", failed=True)
 
 
 def _ended(code: int | None, seconds: float) -> str:
@@ -315,11 +316,11 @@ def _ended(code: int | None, seconds: float) -> str:
 
 
 def _count(data: bytes) -> int:
-    """How many lines a text has, the last one with or without its line break."""
+    """Return how many lines a text has, the last one with or without its line break."""
     return data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
 
 
 def _number_line(number: int, line: str) -> str:
     line = line.removesuffix("\r")
-    more = f"… ({len(line) - _WIDEST} more characters)" if len(line) > _WIDEST else ""
-    return f"{number:>6}\t{line[:_WIDEST]}{more}"
+    more = f"… ({len(line) - MAX_LINE_CHARS} more characters)" if len(line) > MAX_LINE_CHARS else ""
+    return f"{number:>6}\t{line[:MAX_LINE_CHARS]}{more}"
