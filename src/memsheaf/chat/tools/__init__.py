@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import Annotated, Any
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
@@ -28,7 +28,7 @@ from memsheaf.chat.tools.files import (
     replace_text,
     resolve_path,
 )
-from memsheaf.chat.tools.find import find_files, find_lines, mask_secrets, split_pattern
+from memsheaf.chat.tools.find import find_files, find_lines, mask_lines, split_pattern
 from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
@@ -40,7 +40,7 @@ from memsheaf.tools import Tool, ToolAnswer, read_arguments, schema, shorten
 
 MAX_COMMAND_SECONDS = 600
 MAX_READ_LINES = 2_000  # by default
-MAX_READ_CHARS = 256_000
+MAX_READ_CHARS = 100_000
 MAX_LINE_CHARS = 2_000  # of a line that is read
 MAX_SUMMARY_CHARS = 200  # of a command or a path, where there is one line for it
 MAX_PATH_CHARS = 4_096
@@ -83,18 +83,13 @@ def read(
         raise Refused(f"there is no file {quote_path(place.shown)}")
     if b"\0" in content.data:
         raise Refused(f"{quote_path(place.shown)} is a binary file")
-    text = mask_secrets(content.data.decode("utf-8", "replace")).removeprefix(BOM)
+    text = content.data.decode("utf-8", "replace").removeprefix(BOM)
     all_lines = text.removesuffix("\n").split("\n") if text else []
     if start > max(1, len(all_lines)):
         raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {len(all_lines)}")
-    shown: list[str] = []
-    size = 0
-    for line in all_lines[start - 1 : start - 1 + lines]:
-        size += len(line)
-        if shown and size > MAX_READ_CHARS:
-            break
-        shown.append(line)
-    last = start + len(shown) - 1
+    sizes = accumulate(map(len, all_lines[start - 1 : start - 1 + lines]))
+    last = start - 1 + max(sum(size <= MAX_READ_CHARS for size in sizes), min(1, len(all_lines)))
+    shown = mask_lines(all_lines, start - 1, last)
     desk.read_versions[place.real] = version_of(content.data)
     notes = []
     if last < len(all_lines):
@@ -322,5 +317,5 @@ def _count(data: bytes) -> int:
 
 def _number_line(number: int, line: str) -> str:
     line = line.removesuffix("\r")
-    more = f"… ({len(line) - MAX_LINE_CHARS} more characters)" if len(line) > MAX_LINE_CHARS else ""
+    more = "… (the rest of the line is not shown)" if len(line) > MAX_LINE_CHARS else ""
     return f"{number:>6}\t{line[:MAX_LINE_CHARS]}{more}"

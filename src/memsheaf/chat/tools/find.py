@@ -34,6 +34,7 @@ MAX_PATTERN_CHARS = 1_000
 MAX_PATTERN_WAYS = 64  # to read a pattern with braces
 MAX_LINE_CHARS = 500
 MAX_HITS_BYTES = 1 << 20  # of the places that a search prints
+MAX_MASKED_CHARS = 4_000  # of a line: more than is shown of it
 SECRET_MARGIN_LINES = 100  # beside one that is shown, that are searched for a secret
 _SKIPPED = [f"{name}/" for name in (".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", FOLDER)]
 _RG = ["--no-config", "--hidden", "--no-require-git", "--no-heading", "--with-filename", "--line-number", "--null"]
@@ -184,7 +185,9 @@ def find_lines(
         lines = _read_lines(root, ResolvedPath(path, os.path.join(base.real, path).rstrip("/"), base.outside))
         for _, number in numbers:
             if len(shown) < MAX_LINES and number <= len(lines):
-                shown.append(f"{_join_path(base, path)}:{number}:{_mask_line(lines, number - 1)}")
+                (line,) = mask_lines(lines, number - 1, number)
+                cut = "…" if len(line) > MAX_LINE_CHARS else ""
+                shown.append(f"{_join_path(base, path)}:{number}:{line[:MAX_LINE_CHARS]}{cut}")
     if len(shown) < len(hits):
         shown.append(f"({len(hits)} lines match; the first {len(shown)} are shown: narrow it with path or glob)")
     return "\n".join(shown or ["No line matches."])
@@ -240,12 +243,12 @@ def _read_lines(root: str, place: ResolvedPath) -> list[str]:
     return []
 
 
-def _mask_line(lines: Sequence[str], place: int) -> str:
-    """Return one line of a text, as far as it is shown, without the secret that it is a part of."""
-    first = max(0, place - SECRET_MARGIN_LINES)
-    around = lines[first : place + SECRET_MARGIN_LINES + 1]
-    line = mask_secrets("\n".join(around)).split("\n")[place - first]
-    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
+def mask_lines(lines: Sequence[str], first: int, last: int) -> list[str]:
+    """Return lines of a text, from place `first` up to `last`, cut, and without the secrets that they are a part of."""
+    before = max(0, first - SECRET_MARGIN_LINES)
+    around = [line[:MAX_MASKED_CHARS] for line in lines[before : last + SECRET_MARGIN_LINES]]
+    masked = mask_secrets("\n".join(around))
+    return masked.split("\n")[first - before : last - before]
 
 
 def mask_secrets(text: str) -> str:
