@@ -81,7 +81,7 @@ MAX_NODES = {
     "hosts": 29_442,
     "hub": 37_224,
     "index": 14_880,
-    "llm": 10_468,
+    "llm": 10_455,
     "mcp": 14_955,
     "prompts": 61,
     "recall": 7_088,

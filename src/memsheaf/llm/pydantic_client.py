@@ -44,6 +44,14 @@ _HINTS = {
     429: "Try again later; what needs no model went on without it.",
     529: "It is overloaded: try again later; what needs no model went on without it.",
 }
+_PROBLEMS = (  # by a part of the name of an error, or of one that caused it; the first counts
+    ("Timeout", "gave no answer in time", "Try again; nothing that was said is lost."),
+    ("ConnectError", "cannot be reached: {reason}", "Is it running there? `memsheaf models` looks."),
+    ("RemoteProtocolError", _CLOSED, ""),
+    ("ReadError", _CLOSED, ""),
+    ("UnexpectedModelBehavior", "gave an answer that cannot be used: {message}", ""),
+    ("APIError", "gave an answer that cannot be used: {message}", ""),
+)
 _TOO_LONG = "What was sent is longer than this model reads: make it shorter, or choose another model."
 
 
@@ -330,13 +338,7 @@ def explain(error: Exception, name: str, key: str) -> ModelFailed:
         later = f"; it asks for a pause of {wait:g} seconds" if isinstance(wait, int | float) else ""
         hint = _TOO_LONG if "ContextWindow" in names else _HINTS.get(status, "")
         return ModelFailed(f"{name} answered {status}{': ' + message if message else ''}{later}", hint=hint)
-    if "Timeout" in names:
-        return ModelFailed(f"{name} gave no answer in time", hint="Try again; nothing that was said is lost.")
-    if "ConnectError" in names:
-        hint = "Is it running there? `memsheaf models` looks."
-        return ModelFailed(f"{name} cannot be reached: {reason}", hint=hint)
-    if "RemoteProtocolError" in names or "ReadError" in names:
-        return ModelFailed(f"{name} {_CLOSED}")
-    if "UnexpectedModelBehavior" in names or "APIError" in names:
-        return ModelFailed(f"{name} gave an answer that cannot be used: {clean(str(error))}")
+    for kind, problem, hint in _PROBLEMS:
+        if kind in names:
+            return ModelFailed(f"{name} {problem.format(reason=reason, message=clean(str(error)))}", hint=hint)
     return ModelFailed(f"{name} cannot be asked: {clean(str(error)) or reason}", hint=CHOOSE)

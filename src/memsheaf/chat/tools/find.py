@@ -244,7 +244,7 @@ def _read_lines(root: str, place: ResolvedPath) -> list[str]:
 
 
 def mask_lines(lines: Sequence[str], first: int, last: int) -> list[str]:
-    """Return lines of a text, from place `first` up to `last`, cut, and without the secrets that they are a part of."""
+    """Return lines of a text, from `first` up to `last`, cut, and without the secrets that they are a part of."""
     before = max(0, first - SECRET_MARGIN_LINES)
     around = [line[:MAX_MASKED_CHARS] for line in lines[before : last + SECRET_MARGIN_LINES]]
     masked = mask_secrets("\n".join(around))
