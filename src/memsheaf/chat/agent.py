@@ -190,14 +190,14 @@ class Agent:
     def _take_up(self, conversation: Sequence[Said]) -> None:
         """Go on from these messages, with memory as it is now in the system prompt. All may be recalled again."""
         self.conversation[:] = conversation
-        self._erased = self._chats.erased() if self._chats else b""
+        self._erased = self._chats.read_erasure_stamp() if self._chats else b""
         self.memory.session.cancel()
         self.memory.session.resume({"privacy": self.memory.session.privacy})
         self.bench.renew_prompts()
 
     def heed_erasures(self) -> None:
         """Forget here, too, what was erased since: only what is kept is left to go on with."""
-        if self._chats and self._chats.erased() != self._erased:
+        if self._chats and self._chats.read_erasure_stamp() != self._erased:
             kept = self.kept.messages() if self.kept else []
             self._take_up(kept or [said._replace(beside="") for said in self.conversation])
 
@@ -210,7 +210,7 @@ class Agent:
         if done.after >= done.before:
             return "there is nothing to compact yet"
         if self.kept:
-            self.kept.compacted(left)
+            self.kept.replace_messages(left)
         self._take_up(left)
         sizes = f"{done.before:,} tokens became {done.after:,}"
         return f"the conversation was compacted: {before} messages became {len(left)}, {sizes}"

@@ -103,7 +103,7 @@ class Cost(NamedTuple):
 
 
 class TurnLimits(NamedTuple):
-    """How many requests a turn may make, those of a second agent included, and the tokens of one answer."""
+    """The requests that a turn may make, those of a second agent included, and the tokens of one answer."""
 
     requests: int
     answer_tokens: int

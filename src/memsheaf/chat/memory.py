@@ -38,7 +38,7 @@ MAX_NEWS_LINES = 20  # changed lines of the catalog that are shown at once
 
 
 class ChatMemory:
-    """What a chat remembers with. Close it."""
+    """The memory of one chat. Close it."""
 
     def __init__(self, layers: Sheaf, *, selector: Model | None = None, tree: str = "") -> None:
         self.layers = layers
@@ -185,7 +185,7 @@ class ChatMemory:
             number = int(entry.id) if entry.id else -1
             was = conversation[number] if entry.id else Said(entry.role, entry.text)
             left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
-        return done, [said for said in _paired(left) if said.text or said.calls]
+        return done, [said for said in _pair_calls(left) if said.text or said.calls]
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
@@ -200,7 +200,7 @@ class ChatMemory:
 
 
 class Learning:
-    """What was learned during a chat, kept until it is told."""
+    """The results of learning during a chat, kept until they are told."""
 
     def __init__(self, layers: Sheaf) -> None:
         self.distiller = Distiller(layers, self.take)
@@ -258,7 +258,7 @@ def _read_lines(prompt: str) -> list[str]:
 
 
 def conversation_size(conversation: Sequence[Said]) -> int:
-    """How many tokens a conversation counts as, with what stands beside its messages and what was called."""
+    """Return the tokens of a conversation, with texts beside its messages and arguments of calls."""
     return sum(
         count_tokens(said.text) + count_tokens(said.beside) + sum(count_tokens(call.arguments) for call in said.calls)
         for said in conversation
@@ -266,12 +266,12 @@ def conversation_size(conversation: Sequence[Said]) -> int:
 
 
 def is_summary(said: Said) -> bool:
-    """Whether a message is the summary of an earlier part of the conversation."""
+    """Return True if a message is the summary of an earlier part of the conversation."""
     return said.role == "user" and said.text.startswith(read_prompt("compacted").partition("\n")[0])
 
 
-def _paired(conversation: Sequence[Said]) -> Iterator[Said]:
-    """The messages without unanswered tool calls and without answers whose call is gone."""
+def _pair_calls(conversation: Sequence[Said]) -> Iterator[Said]:
+    """Yield the messages without unanswered tool calls and without answers whose call is gone."""
     answered = {said.answers for said in conversation if said.answers}
     called = {call.id for said in conversation for call in said.calls}
     for said in conversation:

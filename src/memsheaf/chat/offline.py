@@ -163,8 +163,8 @@ class Offline:
         if verb == "undo":
             return self._memory.undo()
         if verb == "keep":
-            said = request.before or self._message_before.strip()
-            return NOT_KEPT if not said or is_question(said) else self._remember(said, message)
+            fact = request.before or self._message_before.strip()
+            return NOT_KEPT if not fact or is_question(fact) else self._remember(fact, message)
         if verb in ("remember", "update"):
             target = self._sheaf.read(request.file).ref if request.file else None
             return self._remember(request.fact, message, target) if request.fact else NOT_KEPT

@@ -55,7 +55,7 @@ class AnswerMarkdown(Markdown):
 
 
 class Screen:
-    """Where a turn is drawn. With a person before it, all stands on one terminal.
+    """The output of a turn. With a person before it, all stands on one terminal.
 
     Otherwise only the answer goes to `out`, and all else to `err`.
     """

@@ -42,7 +42,7 @@ _GOODBYE = r"(?i)(?:ok,? |thanks,? )?(?:(?:good)?bye|exit|quit|good ?night|see y
 
 
 class NextStep(NamedTuple):
-    """What comes of a line: a message to be sent, the end, or the failure of a command."""
+    """The result of a line: a message to be sent, the end, or the failure of a command."""
 
     message: str = ""
     leaves: bool = False

@@ -1,4 +1,4 @@
-"""What a model works with in a chat: the prompts, memory beside a message, and its tools with their permissions."""
+"""The workbench of a model in a chat: prompts, memory beside a message, and tools with their permissions."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class MeteredModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Ask for a whole response. Raises CapReached, ModelFailed, and what clients do."""
-        with self._metered(messages, model_settings, model_request_parameters) as heard:
+        with self._meter(messages, model_settings, model_request_parameters) as heard:
             response = await super().request(messages, model_settings, model_request_parameters)
             heard.append(lambda: response)
         return response
@@ -264,7 +264,7 @@ class MeteredModel(WrapperModel):
         run_context: Any = None,
     ) -> AsyncIterator[StreamedResponse]:
         """Ask for a response that streams. Raises as `request` does."""
-        with self._metered(messages, model_settings, model_request_parameters) as heard:
+        with self._meter(messages, model_settings, model_request_parameters) as heard:
             async with super().request_stream(
                 messages, model_settings, model_request_parameters, run_context
             ) as stream:
@@ -274,7 +274,7 @@ class MeteredModel(WrapperModel):
                 raise ModelFailed(f"{self._name} {_CLOSED}")
 
     @contextmanager
-    def _metered(
+    def _meter(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Iterator[list[Callable[[], ModelResponse]]]:
         """Reserve the most that a request may cost, and settle what it did cost by the response that is given."""

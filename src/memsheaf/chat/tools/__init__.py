@@ -64,7 +64,7 @@ def shell(
     given = seconds or desk.seconds
     outcome = run_command(command, folder=desk.root, environment=desk.environment, seconds=given)
     return ToolAnswer(
-        f"{outcome.text.rstrip() or '(no output)'}\n({_ended(outcome.code, given)})", failed=outcome.code != 0
+        f"{outcome.text.rstrip() or '(no output)'}\n({_describe_end(outcome.code, given)})", failed=outcome.code != 0
     )
 
 
@@ -304,7 +304,7 @@ def _fail(why: str) -> ToolAnswer:
     return ToolAnswer(f"Error: {shorten(why).rstrip('.')}.", failed=True)
 
 
-def _ended(code: int | None, seconds: float) -> str:
+def _describe_end(code: int | None, seconds: float) -> str:
     if code is None:
         return f"it did not finish within {seconds:g} seconds, and was killed with its child processes"
     return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"

@@ -28,7 +28,7 @@ SAVING_SECONDS = 0.02  # that an empty file is given to be filled by who is just
 
 
 class ResolvedPath(NamedTuple):
-    """Where a path leads: `real` is all of it, without links; `shown` is how it is named, from the root if inside."""
+    """The place that a path leads to: `real` is without links; `shown` is its name, from the root if inside."""
 
     shown: str
     real: str
@@ -44,7 +44,7 @@ class FileContent(NamedTuple):
 
 
 def resolve_path(root: str, path: str) -> ResolvedPath:
-    """Say where a path leads that a model wrote, from the folder `root`, which has no links in it.
+    """Return where a path leads that a model wrote, from the folder `root`, which has no links in it.
 
     Raises:
         Refused: it leads nowhere.
@@ -66,12 +66,12 @@ def resolve_path(root: str, path: str) -> ResolvedPath:
 
 
 def quote_path(path: str) -> str:
-    """A path in a message: whole and in quotes, on one line."""
+    """Return a path for a message: whole and in quotes, on one line."""
     return f"'{path}'" if path.isprintable() else one_line(ascii(path), 400)
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it; both are without links.
+    """Return True if a path is a folder or lies below it; both are without links.
 
     >>> is_within("/srv/app", "/srv/app"), is_within("/srv/apple", "/srv/app")
     (True, False)
@@ -204,7 +204,7 @@ def _stage(folder: Folder, data: bytes, old: FileContent | None) -> str:
 
 
 def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str:
-    """The text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
+    """Return the text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
 
     Raises:
         Refused: the piece does not occur so often, or nothing would change.
@@ -231,7 +231,7 @@ def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str
 
 
 def keep_form(content: str, was: str | None) -> str:
-    """A new text in the form of the old one: with its byte order mark and its line ends, which a model does not see.
+    """Return a new text in the form of the old one: byte order mark and line ends, which a model does not see.
 
     >>> keep_form("a\\nb\\n", "x\\r\\n")
     'a\\r\\nb\\r\\n'
