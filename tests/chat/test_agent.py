@@ -13,7 +13,7 @@ import pytest
 from chat.scene import Scene, calling, run
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.events import Called, Event, Failed, Notice, Recalled, Text
-from memsheaf.chat.model_turn import STOPPED
+from memsheaf.chat.model_turn import NOT_RUN, STOPPED
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
@@ -200,6 +200,18 @@ def test_a_turn_that_is_stopped_answers_its_calls_and_keeps_what_was_said(scene:
         assert agent.kept is not None
         kept = agent.kept.messages()
     assert [said.text for said in kept[:2]] == ["What is the answer to it?", f"Let me \n\n{STOPPED}"]
+
+
+def test_a_call_that_a_killed_process_left_unanswered_does_not_keep_the_next_turn(scene: Scene) -> None:
+    with scene.chat(["Here again."]) as agent:
+        agent.add(Said("user", "run it"))
+        agent.add(Said("assistant", "", (ToolCall("c1", "shell", "{}"), ToolCall("c2", "read", "{}"))))
+        agent.add(Said("tool", "done", answers="c1", tool="shell"))
+        agent.add(Said("tool", "nobody asked", answers="c9", tool="shell"))
+        assert run(agent, "Are you there?")[1].answer == "Here again."
+        (asked,) = requests(agent)
+    assert asked.parts[:5] == ["['run it']", "{}", "{}", "done", NOT_RUN]
+    assert "nobody asked" not in asked.text
 
 
 def test_a_model_that_fails_is_one_line_and_nothing_is_lost(scene: Scene) -> None:

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     BaseToolReturnPart,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
@@ -284,23 +285,33 @@ async def _hear(ctx: RunContext[None], events: AsyncIterable[object]) -> None:
 
 
 def to_messages(conversation: Sequence[Said]) -> list[ModelMessage]:
-    """Return a conversation as pydantic-ai has it: requests and responses in turn."""
+    """Return a conversation as pydantic-ai has it: requests and responses in turn, and every call answered."""
     messages: list[ModelMessage] = []
+    asked: list[ModelRequestPart] = []
+    calls: dict[str, ToolCall] = {}  # that were not answered yet: a process may have been killed
+
+    def end_request() -> None:
+        returns = [ToolReturnPart(call.tool, NOT_RUN, id) for id, call in calls.items()]
+        calls.clear()
+        if returns or asked:
+            messages.append(ModelRequest(parts=[*returns, *asked]))
+            asked.clear()
+
     for said in conversation:
         text = _sendable(said.text)
+        beside = _sendable(said.beside)
         if said.role == "assistant":
-            calls = [ToolCallPart(call.tool, _sendable(call.arguments), call.id) for call in said.calls]
+            end_request()
+            calls |= {call.id: call for call in said.calls}
             parts = [TextPart(text)] if text else []
-            messages.append(ModelResponse(parts=[*parts, *calls]))
-            continue
-        asked: list[Any] = [ToolReturnPart(said.tool, text, said.answers)] if said.answers else []
-        texts = [_sendable(said.beside)] if said.answers else [text, _sendable(said.beside)]
-        if any(texts):
-            asked.append(UserPromptPart([each for each in texts if each]))
-        if messages and isinstance(messages[-1], ModelRequest):
-            messages[-1] = ModelRequest(parts=[*messages[-1].parts, *asked])
-        else:
-            messages.append(ModelRequest(parts=asked))
+            called = [ToolCallPart(call.tool, _sendable(call.arguments), call.id) for call in said.calls]
+            messages.append(ModelResponse(parts=[*parts, *called]))
+        elif said.role == "user":
+            asked.append(UserPromptPart([each for each in (text, beside) if each]))
+        elif calls.pop(said.answers, None):
+            asked.append(ToolReturnPart(said.tool, text, said.answers))
+            asked += [UserPromptPart([beside])] if beside else []
+    end_request()
     return messages
 
 
