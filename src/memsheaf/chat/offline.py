@@ -120,6 +120,9 @@ class Offline:
             if privacy in ("rest", "asked") and not self._privacy:
                 self._memory.has_learned = True
                 return "What you say is kept again."
+            if secrets := find_secrets(text):
+                self._memory.has_learned = True  # a part of the text may not look like a secret any more
+                return f"The text holds {secrets[0].kind}. Nothing of it was kept. Say where it is stored instead."
             if answers := self._answer_requests(text):
                 self._memory.has_learned = True  # nothing else is learned from a request
                 return "\n".join(dict.fromkeys(answers))
@@ -185,7 +188,7 @@ class Offline:
     # Remember
 
     def _remember(self, fact: str, message: str, corrected: Ref | None = None) -> str:
-        if secrets := find_secrets(message) or find_secrets(fact):
+        if secrets := find_secrets(fact):
             return f"The text holds {secrets[0].kind}. That was not kept. Say where it is stored instead."
         fact = as_typed(fact.strip(), message)
         pieces = [fact] if corrected else [each for each in split_facts(fact) if find_telling_words(each)] or [fact]
@@ -232,12 +235,10 @@ class Offline:
 
     def _learn(self, text: str) -> str:
         """Keep what a text states, and name each fact that is kept."""
-        secrets = find_secrets(text)
         verdicts = self._memory.learn_now(self._make_turn(text))
         if verdicts is None and text and not is_question(text):
             return "Noted; it is kept after this turn if it is worth keeping."
-        lines = [f"The text holds {secrets[0].kind}. That was not kept."] if secrets else []
-        return "\n".join([*lines, *map(self._report_learned, verdicts or ())])
+        return "\n".join(map(self._report_learned, verdicts or ()))
 
     def _report_learned(self, verdict: JudgedProposal) -> str:
         proposal = verdict.proposal
