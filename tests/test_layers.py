@@ -74,7 +74,7 @@ VALUES_OF_INDEX = {
 MAX_NODES = {
     "(flat) and work": 78_592,
     "adapters": 10_793,
-    "chat": 28_412,
+    "chat": 28_463,
     "cli": 51_170,
     "encode, learn and text": 40_368,
     "guard": 14_535,

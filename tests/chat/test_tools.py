@@ -398,6 +398,15 @@ def test_a_secret_that_is_found_is_not_shown(call: Call, root: Path) -> None:
     assert call("grep", pattern="last").text == "key:24:last [removed: a GitHub token]"
 
 
+def test_an_rg_in_the_working_directory_is_not_run(call: Call, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "rg").write_text(f"#!/bin/sh\ntouch {root}/ran\n")
+    (root / "rg").chmod(0o755)
+    (root / "a.txt").write_text("needle\n")
+    monkeypatch.setenv("PATH", f"{root}:/usr/bin:/bin")
+    assert "a.txt:1:needle" in call("grep", pattern="needle", glob="a.txt").text
+    assert not (root / "ran").exists()
+
+
 def test_nothing_in_the_working_directory_is_run_by_a_search(
     call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

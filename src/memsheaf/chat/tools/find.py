@@ -19,7 +19,7 @@ from itertools import groupby
 from pathspec import GitIgnoreSpec
 
 from memsheaf.chat.tools import search_worker
-from memsheaf.chat.tools.files import BOM, ResolvedPath, fetch, folder_at, open_file
+from memsheaf.chat.tools.files import BOM, ResolvedPath, fetch, folder_at, is_within, open_file
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import REMOVED, find_secrets
 from memsheaf.llm.process_group import listen
@@ -174,12 +174,13 @@ def find_lines(
     """
     if len(expression) > MAX_PATTERN_CHARS:
         raise Refused(f"an expression has at most {MAX_PATTERN_CHARS} characters")
+    rg = _find_rg(root)
     if os.path.isfile(base.real):
         with open_file(root, base):
-            hits = [("", line) for _, line in _search(expression, [base.real], patience)]
+            hits = [("", line) for _, line in _search(expression, [base.real], patience, rg)]
     else:
         with folder_at(root, base):
-            hits = _search_folder(expression, Walk(root, base, keep_out), names, patience)
+            hits = _search_folder(expression, Walk(root, base, keep_out), names, patience, rg)
     shown: list[str] = []
     for path, numbers in groupby(sorted(hits), lambda hit: hit[0]):
         lines = _read_lines(root, ResolvedPath(path, os.path.join(base.real, path).rstrip("/"), base.outside))
@@ -193,21 +194,27 @@ def find_lines(
     return "\n".join(shown or ["No line matches."])
 
 
-def _search_folder(expression: str, walk: Walk, names: str, patience: float) -> list[tuple[str, int]]:
+def _find_rg(root: str) -> str:
+    """Return the path of `rg`, or "" without one; one inside the working directory is not run."""
+    program = os.path.realpath(shutil.which("rg") or root)
+    return "" if is_within(program, root) else program
+
+
+def _search_folder(expression: str, walk: Walk, names: str, patience: float, rg: str) -> list[tuple[str, int]]:
     """Return the places below a folder that match, in files that fit."""
     fits = compile_glob(names if "/" in names else f"**/{names or '*'}")
     targets = [walk.base]
-    if not shutil.which("rg"):
+    if not rg:
         targets = [os.path.join(walk.base, path) for path in walk.paths() if fits(path)]
-    hits = [(os.path.relpath(path, walk.base), line) for path, line in _search(expression, targets, patience)]
+    hits = [(os.path.relpath(path, walk.base), line) for path, line in _search(expression, targets, patience, rg)]
     return [(path, line) for path, line in hits if fits(path) and not walk.passes_over(path)]
 
 
-def _search(expression: str, targets: Sequence[str], patience: float) -> list[tuple[str, int]]:
+def _search(expression: str, targets: Sequence[str], patience: float, rg: str) -> list[tuple[str, int]]:
     """Return the places that match in these files, or with `rg` below a folder. Raises Refused."""
     program = [sys.executable, "-I", "-S", search_worker.__file__, expression]
     text = b"\0".join(map(os.fsencode, targets))
-    if rg := shutil.which("rg"):
+    if rg:
         skipped = [f"--glob=!**/{name}" for name in _SKIPPED]
         program = [rg, *_RG, *skipped, f"--regexp={expression}", "--", *targets]
         text = b""
