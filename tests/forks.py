@@ -38,7 +38,7 @@ from memsheaf.hosts.hook import run as run_hook
 UVICORN = tuple(f"uvicorn.{name}" for name in ("lifespan.on", "loops.auto", "protocols.http.auto"))
 IMPORTED = {
     "chat": (
-        *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown", "memsheaf.cli.talk"),
+        *("memsheaf.cli.talk", "memsheaf.chat.model_turn"),
         *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
     ),
     "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf", "memsheaf.encode.encoder"),

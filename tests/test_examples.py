@@ -26,7 +26,7 @@ EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 PAGES.remove(ROOT / "docs" / "servers.md")  # tests/hub/test_servers.py runs it, with servers
 DEMO = (
-    "Nothing is remembered about you.", "Saved user:user_pnpm.md", "This is remembered about", "<memories-",
+    "no memories in project, user", "Saved user:user_pnpm.md", "user:user_pnpm.md  user", "<memories-",
     "saved: ", "+ We now deploy on Mondays", "Undone in ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {

@@ -9,15 +9,15 @@ from typing import Any
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import Conversations
+from memsheaf.chat.events import Event, TurnEnded
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
-from memsheaf.chat.turn import Event, TurnEnded
 from memsheaf.config import Settings
 from memsheaf.llm import Model
-from memsheaf.llm.model import Said, Talker, ToolCall
+from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
-from scripted_talker import ScriptedTalker
+from scripted_chat import ScriptedChat
 
 Script = Iterable[Any]
 
@@ -51,9 +51,8 @@ class Scene:
     @contextmanager
     def chat(
         self,
-        script: Script,
+        script: Script | None,
         *,
-        talker: Talker | Callable[[ChatMemory], Talker] | None = None,
         answer: str | Callable[[PermissionRequest], str] = "no",
         planning: bool = False,
         selector: Model | None = None,
@@ -61,7 +60,7 @@ class Scene:
         keep: bool = True,
         **more: Any,
     ) -> Iterator[Agent]:
-        """An agent with that script, or `talker`, or what makes one; `answer` is what the user says to questions."""
+        """An agent with that script, or offline with None; `answer` is what the user says to questions."""
 
         def ask(wish: PermissionRequest) -> str:
             self.wishes.append(wish)
@@ -69,10 +68,12 @@ class Scene:
 
         permission = Permission(ask, planning=planning)
         mind = ChatMemory.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
-        talker = talker(mind) if callable(talker) else talker or ScriptedTalker(script)
+        model = None if script is None else ScriptedChat(script)
         workshop = FolderTools(str(self.work), permission, keep_out=[each.root for each in mind.layers.open_scopes()])
         chats = Conversations(mind.layers.own.state) if keep else None
-        agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)
+        if model is None:
+            mind.layers.by = "user"
+        agent = Agent(model, mind, workshop, permission, chats=chats, **more)
         try:
             yield agent
         finally:
@@ -84,9 +85,9 @@ def calling(tool: str, arguments: str = "{}", *, id: str = "c1", text: str = "")
     return Said("assistant", text, (ToolCall(id, tool, arguments),))
 
 
-def run(agent: Agent, message: str, **more: Any) -> tuple[list[Event], TurnEnded]:
+def run(agent: Agent, message: str) -> tuple[list[Event], TurnEnded]:
     """One turn to its end: all events, and how it ended."""
-    events = list(agent.turn(message, **more))
-    last = events[-1]
-    assert isinstance(last, TurnEnded)
-    return events, last
+    events: list[Event] = []
+    ended = agent.turn(message, events.append)
+    assert events[-1] == ended
+    return events, ended

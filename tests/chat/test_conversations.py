@@ -117,7 +117,7 @@ def test_a_secret_reaches_the_file_in_no_part_of_a_message(kept: Conversations, 
             Said("tool", f"password: {secret}", answers="c", tool="shell"),
         )
         conversation.mark(model=f"token {token}")
-        conversation.compacted([Said("user", f"the password is {secret}")])
+        conversation.replace_messages([Said("user", f"the password is {secret}")])
         assert isinstance(json.loads(list(conversation.lines())[2].said.calls[0].arguments), dict)  # type: ignore[union-attr]
         InputHistory(state).add(f"the password is {secret}")
 
@@ -135,7 +135,7 @@ def test_a_turn_off_the_record_is_kept_without_a_word_of_it(kept: Conversations,
         conversation.add(Said("assistant", "Quentin?", (call,)))
         conversation.add(Said("tool", "Quentin", answers="c", tool="shell"), Said("assistant", "Quentin, indeed."))
         conversation.add(Said("user", "And now?"), Said("assistant", "Lunch."))
-        conversation.compacted(
+        conversation.replace_messages(
             [Said("user", "Off the record: Quentin leaves."), Said("assistant", "Quentin?"), Said("user", "Now.")]
         )
         InputHistory(state).add("Off the record: Quentin leaves.")
@@ -211,7 +211,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
         "    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (700, allowed[1]))\n"
         "    for attempt in (lambda: conversation.add(*[Said('user', 'x' * 150)] * 9),\n"
-        "                    lambda: conversation.compacted([Said('user', 'x' * 1000)])):\n"
+        "                    lambda: conversation.replace_messages([Said('user', 'x' * 1000)])):\n"
         "        try: attempt()\n"
         "        except StoreFailed as error: print(error)\n"
         "    InputHistory(State(sys.argv[1])).add('x' * 1000)\n"
@@ -272,7 +272,7 @@ def told(sheaf: Sheaf) -> Conversation:
         version = sheaf.read(FILE).version
         facts = {"state": {"surfaced": [["user", FILE, version]], "spent": 12}}
         append_lines(sheaf.own.state, conversation.name, [ConversationLine("2026-11-15T12:00:00.000Z", facts=facts)])
-        conversation.compacted([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
+        conversation.replace_messages([Said("user", f"You said: {FACT}\nWe spoke of editors.")])
     InputHistory(sheaf.own.state).add(FACT)
     InputHistory(sheaf.own.state).add("Which editor do I use?")
     return conversation

@@ -18,7 +18,6 @@ if sys.platform == "win32":
 
 from chat.terminal import CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_U, ENTER, ESCAPE, TAB, UP, Terminal
 
-READERS = {"full": (), "plain": ("prompt_toolkit", "memsheaf.chat.terminal.full_reader")}
 Chat = Callable[..., Terminal]
 
 
@@ -44,20 +43,20 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def chat(environment: dict[str, str], work: Path) -> Chat:
     """Start the real program."""
 
-    def started(*words: str, reader: str = "full", **more: str) -> Terminal:
-        return Terminal(["chat", *words], {**environment, **more}, work, without=READERS[reader])
+    def started(*words: str, **more: str) -> Terminal:
+        return Terminal(["chat", *words], {**environment, **more}, work)
 
     return started
 
 
 @contextmanager
 def served(
-    chat: Chat, *script: Reply, reader: str = "full", aside: Callable[[Asked], Reply] = lambda asked: status(503)
+    chat: Chat, *script: Reply, aside: Callable[[Asked], Reply] = lambda asked: status(503)
 ) -> Iterator[tuple[Terminal, Server]]:
     """A chat with a model on this machine that says this."""
     with openai_server(script, aside=aside) as server:
         words = ("--model", "openai-compatible:test", "--url", server.url)
-        with chat(*words, reader=reader, OPENAI_API_KEY="") as terminal:
+        with chat(*words, OPENAI_API_KEY="") as terminal:
             terminal.prompt()
             yield terminal, server
 
@@ -67,7 +66,7 @@ def messages(server: Server) -> list[str]:
     found = []
     for asked in server.requests:
         said = [one["content"] for one in asked.body["messages"] if one["role"] == "user"][-1]
-        found.append(said if isinstance(said, str) else "".join(part["text"] for part in said))
+        found.append(said if isinstance(said, str) else said[0]["text"])
     return found
 
 
@@ -98,9 +97,8 @@ def below_cursor(terminal: Terminal) -> str:
 # with a person, offline
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, reader: str) -> None:
-    with chat(reader=reader) as terminal:
+def test_a_chat_begins_answers_ends_and_the_next_one_knows(chat: Chat) -> None:
+    with chat() as terminal:
         terminal.prompt()
         first = terminal.text().split("\n>")[0].splitlines()
         assert len(first) <= 4
@@ -109,14 +107,17 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "/help" in first[3]
         assert "Nothing is remembered yet." in terminal.tell("What do you remember?")
         terminal.tell("Remember that I prefer tabs over spaces.")
-        while "[memory: 1 learned: " not in terminal.text():  # with the answer, or before a later prompt
-            terminal.tell("/cost")
-        assert "[memory: left out of this turn]" in terminal.tell("/ignore what is my indentation?")
-        terminal.send(CTRL_D)
+        assert "Memory is left out of this turn" in terminal.tell("/ignore what is my indentation?")
+        assert "[memory" not in terminal.text()
+        terminal.type("bye")
+        terminal.send(ENTER)
+        terminal.wait("Goodbye.")
         assert terminal.end() == 0
-    with chat(reader=reader) as terminal:
+    with chat() as terminal:
         terminal.prompt()
         assert "(1)" in terminal.text()
+        terminal.send(UP)
+        terminal.wait("> bye")
         terminal.send(UP)
         terminal.wait("> /ignore what is my indentation?")
         terminal.send(CTRL_U)
@@ -126,7 +127,7 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "tabs" in terminal.tell(f"/memory show {file}")
         assert "no memory at 'nobody.md'" in terminal.tell("/memory show nobody.md")
         assert "Forgot" in terminal.tell(f"/forget {file}")
-        terminal.tell("/memory undo")
+        terminal.tell("/undo")
         assert "tabs" in terminal.tell("What do you know about my preferences?")
         assert "did you mean /forget" in terminal.tell(f"/forgte {file}")
         assert "Forgot" in terminal.tell(f"/forget {file}")
@@ -134,35 +135,24 @@ def test_a_chat_begins_answers_learns_ends_and_the_next_one_knows(chat: Chat, re
         assert "usage: memsheaf notes" in terminal.tell("/notes --help")
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_all_about_the_user_is_previewed_deleted_after_a_yes_and_one_undo_brings_it_back(
-    chat: Chat, reader: str
-) -> None:
-    with chat("Remember that I", "live in Berlin.", reader=reader) as terminal:  # the first message
+def test_the_first_message_and_a_deletion_that_is_agreed_to(chat: Chat) -> None:
+    with chat("Remember that I", "live in Berlin.") as terminal:  # the first message
         terminal.prompt()
         assert "> Remember that I live in Berlin.\n" in terminal.text()
         assert "Saved user:user_live-berlin.md" in terminal.text()
-        terminal.tell("Remember: always answer briefly.")
-        terminal.tell("Remember: always run the linter in this project.")
         terminal.tell("Remember that we deploy on Fridays.")
-        preview = terminal.tell("Delete everything you know about me")
-        assert "To be deleted: 2. Nothing is deleted yet." in preview
-        assert preview.index("feedback_") < preview.index("user:user_")
-        assert "/undo" in preview
+        preview = terminal.tell("Delete everything you know")
+        assert "Nothing is deleted yet:" in preview
         terminal.tell("no, wait")
-        assert "Deleted" not in terminal.tell("yes")
-        assert "Did you mean" in terminal.tell("delte everything you know about me")
-        assert "To be deleted: 2" in terminal.tell("delete everything you know about me")
-        assert "Deleted: 2." in terminal.tell("yes")
-        listed = terminal.tell("/memory")
-        assert "fridays" in listed.lower()
-        assert "berlin" not in listed.lower()
+        assert "Deleted" not in terminal.tell("all")
+        terminal.tell("Delete everything you know")
+        assert "Deleted 2 memories" in terminal.tell("all")
         assert terminal.tell("/undo").count("\n  + ") == 2
         assert "berlin" in terminal.tell("/memory").lower()
 
 
-def test_without_prompt_toolkit_and_colour_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:
-    with chat(reader="plain", NO_COLOR="1") as terminal:
+def test_a_file_is_written_only_after_a_yes(chat: Chat, work: Path) -> None:
+    with chat(NO_COLOR="1") as terminal:
         terminal.prompt()
         answers = (
             ("a", "n", "no"),
@@ -172,22 +162,10 @@ def test_without_prompt_toolkit_and_colour_a_file_is_written_only_after_a_yes(ch
             ("e", "N", "never"),
         )
         for name, key, said in answers:
-            assert f"never? {said}" in answer_question(terminal, f"Create a file called {name}.py", key)
+            assert f"never?\n{said}" in answer_question(terminal, f"Create a file called {name}.py", key)
         assert "never allows" in terminal.tell("Create a file called f.py")
         assert [path.name for path in work.iterdir()] == ["d.py"]
-
-        terminal.type("half a thought")
-        pressed = iter(range(200))  # CPython's readline loses the one that comes just before it waits
-
-        def is_told() -> bool:
-            if next(pressed) % 10 == 0:
-                terminal.send(CTRL_C)
-            return "Ctrl-D or /exit leaves" in terminal.text()
-
-        terminal.until(is_told, "how to leave")
-        terminal.until(terminal.is_at_prompt, "the prompt")
-        assert b"\x1b[2m" not in terminal.raw
-        assert b"\x1b[3" not in terminal.raw
+        assert b"\x1b[31m" not in terminal.raw
         terminal.send(CTRL_D)
         assert terminal.end() == 0
 
@@ -206,7 +184,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         say("I start") + waits(may_end) + say(" and end."),
         *(status(401, message="bad key"), breaks_after("Half an"), status(400), say("Well again.")),
     )
-    with served(chat, *script, reader="plain") as (terminal, server):
+    with served(chat, *script) as (terminal, server):
         start_turn(terminal, "run it", "I begin")  # what was typed before a question is no answer
         terminal.send("y")
         may_ask.set()
@@ -218,7 +196,6 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         place = start_turn(terminal, "run it again", "run it again")  # nor is what is pasted
         terminal.wait("N never?", times=2)
         terminal.send("yes\n")
-        terminal.wait("N never?", times=3)
         terminal.send("n\n")
         terminal.wait("Done, too.")
         terminal.prompt(below=place)
@@ -232,7 +209,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         assert "I am still here." in terminal.tell("and now?")
 
         place = start_turn(terminal, "go", "sleep 600")
-        terminal.wait("N never?", times=4)
+        terminal.wait("N never?", times=3)
         terminal.send("y")
         process = work / "process"
         terminal.until(lambda: process.is_file() and process.read_text().strip() != "", "a process")
@@ -265,9 +242,7 @@ def is_running(process: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and_shows_calls(
-    chat: Chat, work: Path
-) -> None:
+def test_a_chat_completes_takes_several_lines_tells_news_and_shows_calls(chat: Chat, work: Path) -> None:
     may_learn = threading.Event()
 
     def distilled(asked: Asked) -> Reply:
@@ -285,13 +260,10 @@ def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and
         answer = terminal.tell("Remember that I prefer tabs over spaces.")
         assert "Noted." in answer
         assert "[memory" not in answer
-        terminal.type("half a thought")
         may_learn.set()
-        shown = terminal.wait("[memory: 1 learned: ")
-        terminal.wait("> half a thought")
-        assert shown.index("Noted.") < shown.index("[memory: 1 learned: ")
-        terminal.send(CTRL_U)
-        terminal.prompt()
+        shown = ""
+        while "[memory: 1 learned: " not in shown:  # it is told before the next prompt
+            shown = terminal.tell("/allow")
 
         for newline in (CTRL_J, ESCAPE + ENTER, "\\" + ENTER):
             terminal.type("one" + newline + "two")
@@ -299,7 +271,7 @@ def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and
         terminal.send("\x1b[200~one\r\nfive\n\x1b[201~")
         terminal.type("six")
         terminal.tell("")
-        typed = [said.partition("\n\n")[0] for said in messages(server)[1:]]  # without what memory put beside it
+        typed = messages(server)[1:]
         assert typed == ["one\ntwo", "one\ntwo", "one\ntwo", "one\nfive\nsix"], terminal.text()
 
         answer = terminal.tell("go")

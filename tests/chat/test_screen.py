@@ -1,76 +1,104 @@
-"""What a person sees of a turn, and what a program reads of it."""
+"""What a turn looks like: on a terminal, in a pipe, and for a program."""
 
 from __future__ import annotations
 
 import io
-import random
+import json
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from cases import each_case
-from memsheaf.chat.terminal.screen import (
-    Screen,
-)
-from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Recalled, Text, TurnEnded
-from memsheaf.text.neutralize import SafeStream, for_terminal
-
-HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nline\rover\x08\x7f👩\u200d💻 می\u200cخواهم \ud800 \U000e0041"
+from memsheaf.chat.events import Called, Calling, Event, Failed, Notice, Text, TurnEnded
+from memsheaf.chat.screen import JsonScreen, Screen, find_block_end
 
 
-def drawn(*events: Event, live: bool = True, colour: bool = False, width: int = 80) -> tuple[str, str]:
+def draw(events: Iterable[Event], *, width: int = 60, is_terminal: bool = True) -> tuple[str, str]:
+    """What stands on standard output and standard error afterwards; on a terminal all is on the first."""
     out, err = io.StringIO(), io.StringIO()
-    screen = Screen(out, err, live=live, colour=colour, width=lambda: width)
+    screen = Screen(out, err, is_live=False)
+    screen.console = Console(
+        file=out, width=width, force_terminal=is_terminal, color_system=None, highlight=False, markup=False
+    )
     for event in events:
         screen.draw(event)
     return out.getvalue(), err.getvalue()
 
 
-@each_case("seed", range(20))
-def test_text_in_pieces_comes_out_as_the_whole_would(seed: int) -> None:
-    chance = random.Random(seed)
-    flow, text, pieces = SafeStream(), HOSTILE * 2, []
-    while text:
-        cut = chance.randint(1, 4)
-        pieces.append(text[:cut])
-        text = text[cut:]
-
-    shown = "".join(map(flow.piece, pieces)) + flow.rest()
-
-    assert shown == for_terminal(HOSTILE * 2)
+def answer(text: str) -> str:
+    pieces = [Text(text[at : at + 7]) for at in range(0, len(text), 7)]
+    return draw([*pieces, TurnEnded(text)])[0]
 
 
-def test_hostile_text_is_spelt_out_wherever_it_comes_from() -> None:
+@each_case(
+    "text, shown",
+    [
+        ("# Plan\n\nSome **bold** words.", "Plan\n\nSome bold words.\n"),
+        ("One.\nTwo.", "One.\nTwo.\n"),
+        ("See [docs](https://example.com/a).", "See docs (https://example.com/a).\n"),
+        ("- a\n- b", " • a\n • b\n"),
+        ("<b>stays</b> &amp; ![pic](x.png)", "<b>stays</b> &amp; !pic (x.png)\n"),
+        ("[x]: http://example.com", "[x]: http://example.com\n"),
+        ("a [red]tag[/red] :smile:", "a [red]tag[/red] :smile:\n"),
+        ("word " * 20, "word " * 11 + "word\n" + "word " * 7 + "word\n"),
+        ("\x1b[31mred\u202e", "<U+001B>[31mred<U+202E>\n"),
+    ],
+)
+def test_markdown_is_rendered_and_nothing_is_left_out(text: str, shown: str) -> None:
+    assert answer(text) == shown
+
+
+def test_code_is_shown_whole_and_its_empty_lines_end_no_block() -> None:
+    shown = answer("Look:\n\n```python\ndef f():\n\n    pass\n```\n\nDone.")
+    assert [line.strip() for line in shown.split("\n")] == ["Look:", "", "def f():", "", "pass", "", "Done.", ""]
+
+
+@given(st.text(max_size=200))
+def test_any_answer_is_drawn_and_drives_no_terminal(text: str) -> None:
+    assert not set(answer(text)) & set("\x1b\x07\x9b\u202e\r")
+
+
+def test_in_a_pipe_only_the_answer_is_on_standard_output() -> None:
     events: list[Event] = [
-        Text(HOSTILE, aside=True),
-        Text(HOSTILE),
-        Calling("1", HOSTILE, HOSTILE, {"x": HOSTILE}),
-        Called("1", HOSTILE, HOSTILE, True, 0.1),
-        Notice(HOSTILE, HOSTILE),
-        Failed(HOSTILE, HOSTILE),
-        TurnEnded(HOSTILE, saved=(HOSTILE,)),
-    ]
-    for live in (True, False):
-        out, err = io.StringIO(), io.StringIO()
-        screen = Screen(out, err, live=live)
-        for event in events:
-            screen.draw(event)
-        screen.memory(TurnEnded("", saved=(HOSTILE,)), [HOSTILE])
-        screen.expand()
-        screen.ask(HOSTILE, HOSTILE, "y")
-
-        for shown in (out.getvalue(), err.getvalue()):
-            assert not set(shown) & set("\x1b\x07\x9b\u202e\r\x08\x7f\ud800"), live
-
-
-def test_the_answer_alone_goes_to_the_output_of_a_script() -> None:
-    out, err = drawn(
-        Recalled(("user/a.md",)),
         Text("thinking", aside=True),
-        Text("The answer."),
-        Calling("1", "read", "read a.py", {}),
-        Called("1", "read", "x", False, 0.0),
-        Notice("a trouble", "what to do"),
-        TurnEnded("The answer."),
-        live=False,
-    )
+        Text("**Yes** " * 30),
+        Calling("1", "read", "read a.txt", {}),
+        Called("1", "read", "one\ntwo\n", False, 0.5),
+        Notice("a notice", "a hint"),
+        Failed("it failed"),
+        TurnEnded(""),
+    ]
+    out, err = draw(events, is_terminal=False)
+    assert out == "**Yes** " * 30 + "\n"
+    assert err == "· read a.txt — 2 lines, 0.5 s\na notice\na hint\nit failed\n"
 
-    assert out == "The answer.\n"
-    assert err == "· read a.py — x\na trouble\nwhat to do\n"
+
+def test_a_call_is_shown_in_full_when_it_is_asked_for() -> None:
+    out = io.StringIO()
+    screen = Screen(out, out, is_live=True)
+    screen.expand()
+    screen.draw(Calling("1", "shell", "shell ls", {"command": "ls"}))
+    screen.draw(Called("1", "shell", "a\nb\x1b[2J\n", False, 0.0))
+    screen.expand()
+    screen.expand(2)
+    text = out.getvalue()
+    assert "no tool was called yet" in text
+    assert "command: ls\na\nb<U+001B>[2J\n" in text
+    assert "there are 1 calls to show" in text
+
+
+def test_events_are_one_line_of_json_each() -> None:
+    out = io.StringIO()
+    screen = JsonScreen(out)
+    screen.draw(Text("a\nb"))
+    screen.note("odd", "why")
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["text", "noted"]
+
+
+def test_a_block_ends_behind_an_empty_line() -> None:
+    assert find_block_end("a\n\nb") == 3
+    assert find_block_end("a\nb") == 0
+    assert find_block_end("```\na\n\n```\n\nb") == 12

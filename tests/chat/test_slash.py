@@ -11,28 +11,8 @@ import pytest
 
 from chat.scene import Scene
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.terminal.screen import Screen
-from memsheaf.chat.terminal.slash import COMMANDS, Commands, NextStep, split
-
-
-class Paper(Screen):
-    """Where commands print."""
-
-    def __init__(self) -> None:
-        super().__init__(io.StringIO(), io.StringIO(), live=True)
-        self.expanded: list[int] = []
-
-    def expand(self, number: int = 1) -> None:
-        self.expanded.append(number)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.splitlines()
-
-    @property
-    def text(self) -> str:
-        assert isinstance(self.out, io.StringIO)
-        return self.out.getvalue()
+from memsheaf.chat.screen import Screen
+from memsheaf.chat.slash import COMMANDS, Commands, NextStep, split
 
 
 class Chat:
@@ -40,16 +20,18 @@ class Chat:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.paper = Paper()
+        self.out = io.StringIO()
         self.ran: list[list[str]] = []
         self.commands = Commands(
             agent,
-            self.paper,
+            Screen(self.out, self.out, is_live=True),
             self._run,
             files=lambda: ["project_db.md", "user:user_tabs.md", "notes (old).md"],
-            conversations=lambda: ["20261115-2241-3f9a", "20261114-0800-aaaa"],
-            complete=lambda words: ["set", "show", "--json"] if words[0] == "notes" else [],
         )
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.out.getvalue().split())
 
     def _run(self, words: Sequence[str]) -> int:
         self.ran.append(list(words))
@@ -85,23 +67,25 @@ def test_what_is_no_command_is_a_message(chat: Chat) -> None:
         ("and /or", "and /or"),
         ("/remember I prefer tabs", "Remember this: I prefer tabs"),
         ("/forget the old database", "Forget what you know about the old database"),
+        ("/ignore what is 2+2?", "Ignore memory: what is 2+2?"),
+        ("bye the way, is it late?", "bye the way, is it late?"),
     ):
         assert chat.do(line) == NextStep(message)
-    assert chat.do("/ignore what is 2+2?") == NextStep("what is 2+2?", ignore=True)
-    for line in ("/exit", "/quit", "/EXIT", "exit", "Quit"):
-        assert chat.do(line) == NextStep(leave=True)
+    for line in ("/exit", "/EXIT", "exit", "Quit", "bye", "Bye!", "ok, bye bye", "Goodbye."):
+        assert chat.do(line) == NextStep(leaves=True)
+    assert chat.text.endswith("Goodbye.")
     for line in ("", "/", "/ ", "//", "\x00", "/\n", "/🙂"):
         split(line)
 
 
 def test_an_unknown_command_is_told_with_the_nearest_and_sends_nothing(chat: Chat) -> None:
     assert chat.do("/forgt tea") == NextStep(failed=True)
-    assert "there is no command /forgt; did you mean /forget tea?" in chat.paper.text
-    assert chat.do("/memory udno") == NextStep()
-    assert "/memory has no udno; did you mean /memory undo?" in chat.paper.text
+    assert "there is no command /forgt; did you mean /forget tea?" in chat.text
+    assert chat.do("/memory udno") == NextStep(failed=True)
+    assert "/memory takes [list|" in chat.text
     assert chat.ran == []
     assert chat.do("/xyzzy") == NextStep(failed=True)
-    assert "there is no command /xyzzy\n" in chat.paper.text + "\n"
+    assert "there is no command /xyzzy; /help lists them" in chat.text
 
 
 def test_commands_of_the_line_run_as_they_do_there(chat: Chat) -> None:
@@ -119,19 +103,26 @@ def test_commands_of_the_line_run_as_they_do_there(chat: Chat) -> None:
         "/promote": ["promote"],
         "/review": ["review"],
         "/dream status": ["dream", "status"],
-        "/recall how do we deploy?": ["recall", "--", "how do we deploy?"],
-        "/recall --help": ["recall", "--help"],
+        "/undo": ["undo"],
         "/notes it's unbalanced": ["notes", "it's", "unbalanced"],
         "/cost --days 7": ["cost", "--days", "7"],
     }.items():
         assert chat.do(line) == NextStep()
         assert chat.ran == [ran], line
         chat.ran.clear()
-    chat.do("/memory undo")
-    assert chat.ran == [["undo"]]
 
 
 def test_every_command_is_there_and_takes_nothing_for_an_answer(chat: Chat) -> None:
     for line in (*(f"/{name}" for name in COMMANDS), "/model nobody:x", "/expand 3", "/expand x"):
         chat.do(line)  # no error of ours
-    assert chat.paper.expanded == [1, 3, 1]
+    assert "no tool was called yet" in chat.text
+    assert "/memory takes" not in chat.text
+
+
+def test_names_of_commands_and_files_are_completed(chat: Chat) -> None:
+    complete = chat.commands.list_candidates
+    assert complete("/mem") == ["/memory"]
+    assert complete("/memory s") == ["show", "search"]
+    assert complete("/forget p") == ["project_db.md"]
+    assert complete("/memory show user") == ["user:user_tabs.md"]
+    assert complete("mem") == complete("/nothing x") == []

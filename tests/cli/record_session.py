@@ -14,10 +14,10 @@ from memsheaf.cli.demo import play
 from memsheaf.cli.output import Styled
 
 STORY = """
-shop $ memsheaf chat -p "What do you know about my preferences?"
+shop $ memsheaf list
 shop $ memsheaf remember "I prefer pnpm"
 shop $ memsheaf remember "We deploy on Fridays after the standup"
-blog $ memsheaf chat -p "What do you know about my preferences?"
+blog $ memsheaf list
 shop $ memsheaf remember "We now deploy on Mondays after the standup"
 shop $ memsheaf undo
 """

@@ -15,9 +15,9 @@ from cases import sample
 from memsheaf import Settings, Sheaf
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline import Offline
+from memsheaf.chat.permissions import Permission
 from memsheaf.cli import main
 from memsheaf.learn.sentences import draft_fact, without_request
-from memsheaf.llm.model import Request, Said, Step
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.sentences import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 
@@ -161,9 +161,8 @@ def learn_message(folder: str, message: str, settings: Settings) -> list[str]:
 def send_to_chat(folder: str, message: str, settings: Settings) -> tuple[list[str], str]:
     """Return the texts that are in memory after this message to the chat, and its last answer."""
     with Sheaf.open(f"agent/{folder}", settings=settings) as sheaf:
-        *_, step = Offline(ChatMemory(sheaf)).talk(Request("", [Said("user", message)]))
-        assert isinstance(step, Step)
-        return sorted(sheaf.read(row.path).body.removesuffix("\n") for row in sheaf.list()), step.said.text
+        answer = Offline(ChatMemory(sheaf), Permission()).answer(message)
+        return sorted(sheaf.read(row.path).body.removesuffix("\n") for row in sheaf.list()), answer
 
 
 def test_what_follows_a_request_is_kept_whole_and_byte_for_byte(settings: Settings) -> None:

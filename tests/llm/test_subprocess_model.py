@@ -130,7 +130,7 @@ print({chr(10).join(map(json.dumps, events))!r})
 
 
 def test_a_command_that_is_not_installed_is_named_with_how_to_get_it(tmp_path: Path) -> None:
-    for name in ("claude", "codex:x"):
+    for name in ("claude", "codex:gpt-5"):
         with pytest.raises(ModelFailed, match="not on the PATH") as caught:
             load_model(name, environment={"PATH": str(tmp_path)})
         assert "npm install" in caught.value.hint

@@ -40,10 +40,12 @@ try:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
-    from pydantic_core import from_json
+    from pydantic_core import SchemaValidator, core_schema
 except ImportError as error:
     raise missing("pydantic-ai", error) from None
 
+_ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())  # the tools themselves say what is wrong with them
+MAX_RETRIES = 10  # of a call whose arguments are no JSON
 MAX_CONVERSATIONS = 256  # an older one starts over, and may repeat a memory
 
 
@@ -229,7 +231,7 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
 
 
 class MemoryToolset(AbstractToolset[AgentDepsT]):
-    """Our tools as pydantic-ai calls them. What goes wrong is an answer, so nothing is retried or raised."""
+    """Our tools as pydantic-ai calls them. What goes wrong in a tool is an answer, and is not raised."""
 
     def __init__(self, run: MemoryRun[AgentDepsT]) -> None:
         self._run = run
@@ -251,7 +253,7 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
                 sequential=name not in READING,
             )
             tools[name] = ToolsetTool(
-                toolset=self, tool_def=definition, max_retries=1, args_validator=_AnyArguments()
+                toolset=self, tool_def=definition, max_retries=MAX_RETRIES, args_validator=_ANY_ARGUMENTS
             )
         return tools
 
@@ -264,20 +266,6 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
         conversation.own_calls.add(ctx.tool_call_id or "")
         conversation.has_saved |= name not in READING and not answer.startswith("Error:")
         return answer
-
-
-class _AnyArguments:
-    """Takes the arguments as the model gave them: `Tools.call` says what is wrong with them, in its own words."""
-
-    def validate_json(self, input: str | bytes | bytearray, *, allow_partial: Any = False, **_: Any) -> Any:
-        try:
-            arguments = from_json(input, allow_partial=allow_partial)
-        except ValueError:
-            return input
-        return input if arguments is None else arguments
-
-    def validate_python(self, input: Any, **_: Any) -> Any:
-        return input
 
 
 def _join_words(content: str | Sequence[UserContent]) -> str:

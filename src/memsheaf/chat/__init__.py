@@ -1,5 +1,4 @@
 """The chat: an agent that remembers, with a model or offline.
 
-Deferred imports, to start quickly: readline, where an interactive prompt is read without prompt_toolkit; rich, with
-the first answer on a terminal (terminal).
+Deferred imports, to start quickly: pydantic-ai, with the first turn that asks a model (agent).
 """

@@ -24,10 +24,10 @@ from memsheaf.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import follow_privacy, is_silent
 
-TITLE = 80
-MOST_LINES = 1_000  # typed lines that are kept
-ROOM = 200  # how many more may lie there until they are swept
-LIST = "`memsheaf conversations` lists them."
+MAX_TITLE_CHARS = 80
+MAX_TYPED_LINES = 1_000
+MAX_UNSWEPT_LINES = 200  # beyond these, until they are removed
+LIST_HINT = "`memsheaf chat --list` lists them."
 
 _ID = re.compile(rf"{FILE_PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(FILE_SUFFIX)}")
 
@@ -66,14 +66,14 @@ class Conversation:
 
     @property
     def turns(self) -> int:
-        """How often the user has said something in it."""
+        """The number of the user's messages in it."""
         if self._turns is None:
             self._turns = sum(1 for line in self.lines() if line.said and line.said.role == "user")
         return self._turns
 
     @property
     def name(self) -> str:
-        """The file it is kept in."""
+        """The name of its file."""
         return f"{FILE_PREFIX}{self.id}{FILE_SUFFIX}"
 
     def add(self, *said: Said) -> None:
@@ -101,7 +101,7 @@ class Conversation:
         self._noted |= facts
         self._waiting |= news
 
-    def compacted(self, said: Sequence[Said]) -> None:
+    def replace_messages(self, said: Sequence[Said]) -> None:
         """From here on the conversation is this; what was said before stays in the file. Raises as `add`."""
         self.hold()
         cleaned, reach = _clean(said, "")
@@ -110,7 +110,7 @@ class Conversation:
         self._write([ConversationLine(self._now(), compacted=tuple(cleaned))])
 
     def messages(self) -> list[Said]:
-        """What a model is to know of it: all since it was made shorter, the short form first."""
+        """Return the messages since it was made shorter, the short form first."""
         said: list[Said] = []
         for line in self.lines():
             if line.compacted is not None:
@@ -120,11 +120,11 @@ class Conversation:
         return said
 
     def lines(self) -> Iterator[ConversationLine]:
-        """All that is kept of it, as it came."""
+        """Yield all lines of its file."""
         return conversation_file.read_lines(self._state, self.name)
 
     def summarize(self) -> ConversationSummary:
-        """What a listing says of it."""
+        """Return a summary for a listing."""
         began = last = title = ""
         turns = 0
         facts = self._waiting
@@ -134,7 +134,7 @@ class Conversation:
             facts = {**facts, **(line.facts or {})}
             if line.said and line.said.role == "user":
                 turns += 1
-                title = title or one_line(line.said.text, TITLE)
+                title = title or one_line(line.said.text, MAX_TITLE_CHARS)
         model, scope = (one if isinstance(one := facts.get(key), str) else "" for key in ("model", "scope"))
         at = _at(self.id)
         return ConversationSummary(self.id, began or at, last or at, title, turns, model, scope)
@@ -156,7 +156,7 @@ class Conversation:
             self.id = _fresh(self._state, self._clock())  # somebody began one in the same minute, and got the same
 
     def close(self) -> None:
-        """Let others go on with it."""
+        """Let other processes go on with it."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -207,7 +207,9 @@ class Conversations:
         ids = _ids(self._state)
         found = self._newest()[:1] if wanted in ("", "last") else [id for id in ids if id.startswith(wanted)]
         if len(found) > 1:
-            raise Refused(f"{len(found)} conversations begin with {wanted!r}", hint=f"Give more of the id; {LIST}")
+            raise Refused(
+                f"{len(found)} conversations begin with {wanted!r}", hint=f"Give more of the id; {LIST_HINT}"
+            )
         if not found:
             raise _missing(id)
         conversation = Conversation(self._state, found[0], clock=self._clock)
@@ -218,12 +220,12 @@ class Conversations:
                 raise _missing(id)
         return conversation
 
-    def erased(self) -> bytes:
-        """What changes whenever something was taken out of conversations here."""
+    def read_erasure_stamp(self) -> bytes:
+        """Return a stamp that changes whenever something is erased from conversations here."""
         return self._state.read(conversation_file.STAMP_FILE) or b""
 
     def list(self, *, limit: int = 50) -> Summaries:
-        """What is kept, that which was gone on with last first; 0 lists all."""
+        """Return the kept conversations, the last used first; 0 lists all."""
         return [self._reading(id).summarize() for id in self._newest()[: limit or None]]
 
     def remove(self, id: str) -> None:
@@ -258,7 +260,7 @@ class Conversations:
 
 
 class InputHistory:
-    """What was typed at a prompt, the latest 1,000. Secrets, and what is off the record, are not kept."""
+    """The lines that were typed at a prompt, the latest 1,000. Secrets, and what is off the record, are not kept."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -275,14 +277,16 @@ class InputHistory:
             known = conversation_file.read_history(self._state)
             if known[-1:] == [typed]:
                 return
-            if len(known) >= MOST_LINES + ROOM:
-                self._state.write(HISTORY_FILE, conversation_file.encode_history([*known[1 - MOST_LINES :], typed]))
+            if len(known) >= MAX_TYPED_LINES + MAX_UNSWEPT_LINES:
+                self._state.write(
+                    HISTORY_FILE, conversation_file.encode_history([*known[1 - MAX_TYPED_LINES :], typed])
+                )
             else:
                 self._state.add(HISTORY_FILE, b"\n" + conversation_file.encode_history([typed]), durably=False)
 
     def all(self) -> list[str]:
-        """What was typed, the oldest first."""
-        return conversation_file.read_history(self._state)[-MOST_LINES:]
+        """Return the typed lines, the oldest first."""
+        return conversation_file.read_history(self._state)[-MAX_TYPED_LINES:]
 
 
 def _ids(state: State) -> list[str]:
@@ -308,14 +312,13 @@ def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
 
 
 def _missing(id: str) -> NotFound:
-    why = f"no conversation {one_line(id, 60)!r} is kept"
-    if id in ("", "last"):
-        why = "no conversation is kept here yet"
-    return NotFound(id, why, hint=LIST if id else "`memsheaf chat` begins one.")
+    is_any = id in ("", "last")
+    why = "no conversation is kept here yet" if is_any else f"no conversation {one_line(id, 60)!r} is kept"
+    return NotFound(id, why, hint=LIST_HINT if id else "`memsheaf chat` begins one.")
 
 
 def _at(id: str) -> str:
-    """When a conversation began, by its id.
+    """Return the time when a conversation began, by its id.
 
     >>> _at("20261115-2241-3f9a")
     '2026-11-15T22:41:00.000Z'

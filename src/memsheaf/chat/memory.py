@@ -19,7 +19,6 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
-from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
@@ -33,15 +32,13 @@ from memsheaf.tools import Tools
 from memsheaf.work.compaction import Compacted
 from memsheaf.worktree import record_tree
 
-PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
-
-_QUOTED = 120  # characters of an old and a new line
-
-NEWS = 20  # changed lines of the catalog that are shown at once
+PATIENCE_SECONDS = 0.5  # that the first request waits for local ranking; it does not wait for a model
+MAX_QUOTED_CHARS = 120  # of an old and a new line
+MAX_NEWS_LINES = 20  # changed lines of the catalog that are shown at once
 
 
 class ChatMemory:
-    """What a chat remembers with. Close it."""
+    """The memory of one chat. Close it."""
 
     def __init__(self, layers: Sheaf, *, selector: Model | None = None, tree: str = "") -> None:
         self.layers = layers
@@ -52,8 +49,6 @@ class ChatMemory:
         self._told = ""
         self.has_learned = False
         self._folder = ""
-        self.offered: list[Memory] = []  # to be deleted, if the next message says so
-        self.asked_about: list[Memory] = []  # what was offered in the turn before
         self._upkeep: HubUpkeep | None = None
 
     @classmethod
@@ -95,43 +90,32 @@ class ChatMemory:
         return self._told
 
     def news(self) -> str:
-        """How the catalog has changed since this was last asked for, ready to stand beside a message; or ""."""
-        told = self._told
-        self._told = self.layers.prompt()
-        before = _lines(told)
-        now = _lines(self._told)
-        came = [f"+ {line}" for line in now if line not in before]
-        went = [f"- {line}" for line in before if line not in now]
-        if not came and not went:
-            return ""
-        shown = [*came, *went][:NEWS]
-        more = len(came) + len(went) - len(shown)
-        rest = [f"({more} more; memory_view shows all)"] if more else []
-        return "\n".join([read_prompt("changed").rstrip("\n"), *shown, *rest])
+        """Return how the catalog has changed since this was last asked for, to stand beside a message; or ""."""
+        before = _read_lines(self._told)
+        now = _read_lines(self.prompt())
+        changes = [f"+ {line}" for line in now if line not in before]
+        changes += [f"- {line}" for line in before if line not in now]
+        if len(changes) > MAX_NEWS_LINES:
+            left = len(changes) - MAX_NEWS_LINES
+            changes[MAX_NEWS_LINES:] = [f"({left} more; memory_view shows all)"]
+        return "\n".join([read_prompt("changed").rstrip("\n"), *changes]) if changes else ""
 
-    def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
-        """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
+    def begin(self, message: str, *, tools: Sequence[str] = ()) -> None:
+        """Begin to recall for a message."""
         self.has_learned = False
-        self.asked_about = self.offered
-        self.offered = []
-        late = None if self.session.ignoring else self.session.collect()
-        if late and not all(self.find(one.memory.ref)[2] == one.memory.version for one in late.memories):
-            self.session.give_back(late)  # one of them was changed meanwhile
-            late = None
-        self.session.prefetch(message, ignore=ignore, tools=tools)
-        return None if self.session.ignoring else late
+        self.session.prefetch(message, tools=tools)
 
-    def recalled(self, *, first: bool) -> Recall | None:
-        """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
-        return self.session.collect(wait=PATIENCE if first and not self._selecting else 0.0)
+    def collect(self, *, is_first: bool) -> Recall | None:
+        """Return what was recalled, if it is there; once. The first request waits a moment for it."""
+        return self.session.collect(wait=PATIENCE_SECONDS if is_first and not self._selecting else 0.0)
 
-    def find(self, name: Ref | str) -> tuple[str, str, str]:
-        """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
+    def find(self, name: str) -> tuple[str, str]:
+        """Return the name that a file is shown by, and its text; "" when it is nowhere."""
         try:
             memory = self.layers.read(name)
         except MemsheafError:
-            return str(name), "", ""
-        return self.layers.label(memory.ref), memory.text, memory.version
+            return name, ""
+        return self.layers.label(memory.ref), memory.text
 
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
@@ -201,7 +185,7 @@ class ChatMemory:
             number = int(entry.id) if entry.id else -1
             was = conversation[number] if entry.id else Said(entry.role, entry.text)
             left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
-        return done, [said for said in _paired(left) if said.text or said.calls]
+        return done, [said for said in _pair_calls(left) if said.text or said.calls]
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
@@ -216,59 +200,43 @@ class ChatMemory:
 
 
 class Learning:
-    """What was learned during a chat, kept until it is reported."""
+    """The results of learning during a chat, kept until they are told."""
 
     def __init__(self, layers: Sheaf) -> None:
         self.distiller = Distiller(layers, self.take)
+        self._layers = layers
         self._guard = threading.Lock()
         self._names: list[str] = []
-        self._queued = 0
-        self._layers = layers
-        self._corrected: list[str] = []
-        self._problem = ""
-        self._told = ""  # the problem that the user knows of
+        self._lines: list[str] = []
+        self._problem = ""  # that the user knows of
 
-    def names(self) -> tuple[str, ...]:
-        """The names of what was learned and not told yet."""
+    def collect(self) -> tuple[list[str], list[str]]:
+        """Return the names of what was learned, and lines about corrections, reviews and failures; each once."""
         with self._guard:
-            told = tuple(self._names)
+            collected = self._names, self._lines
             self._names = []
-            return told
-
-    def asides(self) -> list[str]:
-        """Notes for the user: corrections, items for review, failures; the same failure is reported once."""
-        with self._guard:
-            queued = self._queued
-            problem = self._problem
-            corrected = self._corrected
-            self._queued = 0
-            self._problem = ""
-            self._corrected = []
-            is_new = problem != self._told
-            self._told = problem or self._told
-        waiting = [f"{queued} waiting for review: /review"] if queued else []
-        return [
-            *corrected,
-            *waiting,
-            *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else []),
-        ]
+            self._lines = []
+        return collected
 
     def take(self, came: Distilled) -> None:
-        """Keep what came of some turns until it is reported."""
-        corrected = [self._render_correction(one) for one in came.of("saved") if one.proposal.replaces]
+        """Keep what came of some turns until it is told. The same failure is told once."""
+        saved = came.of("saved")
+        lines = [self._render_correction(each) for each in saved if each.proposal.replaces]
+        if queued := len(came.of("queued")):
+            lines.append(f"{queued} waiting for review: /review")
         with self._guard:
-            self._corrected += corrected
-            self._names += [one.proposal.name for one in came.of("saved")]
-            self._queued += len(came.of("queued"))
+            self._names += [each.proposal.name for each in saved]
+            self._lines += lines
             if came.problem != ALREADY_LEARNING:
+                if came.problem and came.problem != self._problem:
+                    self._lines.append(f"what was said waits, and is learned later: {came.problem}")
                 self._problem = came.problem
-                self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
     def _render_correction(self, one: JudgedProposal) -> str:
         """Return which memory was corrected, from what to what."""
-        new = one_line(one.proposal.content.partition("\n")[0], _QUOTED)
+        new = one_line(one.proposal.content.partition("\n")[0], MAX_QUOTED_CHARS)
         ref = one.proposal.replaces
-        old = one_line(self.find_old_line(ref) if ref else "…", _QUOTED)
+        old = one_line(self.find_old_line(ref) if ref else "…", MAX_QUOTED_CHARS)
         return f"corrected {self._layers.label(ref) if ref else ''}: “{old}” → “{new}”; /undo takes it back"
 
     def find_old_line(self, ref: Ref) -> str:
@@ -284,13 +252,13 @@ class Learning:
         return next((line[1:] for line in lines if re.match(r"[- ](?!--|[a-z_]+: ).*\S", line)), "…")
 
 
-def _lines(prompt: str) -> dict[str, None]:
-    """The lines of a catalog that name a memory, in their order."""
-    return dict.fromkeys(line[2:] for line in prompt.split("\n") if line.startswith("- ["))
+def _read_lines(prompt: str) -> list[str]:
+    """Return the lines of a catalog that name a memory."""
+    return [line[2:] for line in prompt.split("\n") if line.startswith("- [")]
 
 
 def conversation_size(conversation: Sequence[Said]) -> int:
-    """How many tokens a conversation counts as, with what stands beside its messages and what was called."""
+    """Return the tokens of a conversation, with texts beside its messages and arguments of calls."""
     return sum(
         count_tokens(said.text) + count_tokens(said.beside) + sum(count_tokens(call.arguments) for call in said.calls)
         for said in conversation
@@ -298,12 +266,12 @@ def conversation_size(conversation: Sequence[Said]) -> int:
 
 
 def is_summary(said: Said) -> bool:
-    """Whether a message is the summary of an earlier part of the conversation."""
+    """Return True if a message is the summary of an earlier part of the conversation."""
     return said.role == "user" and said.text.startswith(read_prompt("compacted").partition("\n")[0])
 
 
-def _paired(conversation: Sequence[Said]) -> Iterator[Said]:
-    """The messages without unanswered tool calls and without answers whose call is gone."""
+def _pair_calls(conversation: Sequence[Said]) -> Iterator[Said]:
+    """Yield the messages without unanswered tool calls and without answers whose call is gone."""
     answered = {said.answers for said in conversation if said.answers}
     called = {call.id for said in conversation for call in said.calls}
     for said in conversation:

@@ -17,7 +17,7 @@ _SHOWN = 200  # characters of what a rule is about
 
 
 class PermissionRequest(NamedTuple):
-    """What a tool wants to do, in words for the user.
+    """A question to the user about what a tool wants to do.
 
     The `line` says what will happen, and `detail` all of it, safe for a terminal: a command in full, a diff. `reach`
     is "read", "write" or "run"; with `outside` it goes beyond the working directory. `key` is what "always" would
@@ -33,7 +33,7 @@ class PermissionRequest(NamedTuple):
 
 
 class Permission:
-    """What the user allows in one conversation. Without `ask`, all that was not allowed beforehand is refused.
+    """The permissions of one conversation. Without `ask`, all that was not allowed beforehand is refused.
 
     `allow` names "read" (outside the working directory), "write" (inside it), "shell", and "outside" (with "write").
 
@@ -86,7 +86,7 @@ class Permission:
                 raise Refused(f"the user said no to this: {said}. Do not try it another way; ask what to do")
 
     def rules(self) -> list[str]:
-        """What was answered for good so far, such as "always: run pytest -q"."""
+        """Return the answers for good so far, such as "always: run pytest -q"."""
         return [f"{answer}: {one_line(key, _SHOWN)}" for key, answer in self._rules.items()]
 
     def forget(self) -> None:
@@ -94,7 +94,7 @@ class Permission:
         self._rules.clear()
 
     def _is_free(self, wish: PermissionRequest) -> bool:
-        """Whether no question is needed: it only reads here, or it was allowed beforehand."""
+        """Return True if no question is needed: it only reads here, or it was allowed beforehand."""
         if wish.reach == "read":
             return not wish.outside or not self._allow.isdisjoint(("read", "outside"))
         needed = {"write" if wish.reach == "write" else wish.tool}

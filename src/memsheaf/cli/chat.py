@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from memsheaf.cli.call import Call, Result, local_minute, plural
 from memsheaf.cli.output import Table
 from memsheaf.cli.parser import AnyText, Usage, Words
+from memsheaf.errors import Refused
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def chat(
     plain language. Without -s it remembers for the project and the user; /help in the chat lists its commands.
     When standard input is no terminal, each line of it is a message. With --print or without a terminal nobody is
     asked: what --allow does not name is refused. --json prints one event a line, an error too. The exit code is 1
-    when an answer failed. Editing with completion and a status line takes pip install 'memsheaf[chat]'.
+    when an answer failed. It takes pip install 'memsheaf[chat]'.
 
     What is said is kept, for you alone, outside of the memories: secrets are taken out, and so is a turn that you
     want off the record. It stays until --remove; `memsheaf erase` takes out of it what says the same as the erased
@@ -69,8 +70,14 @@ def chat(
         raise Usage("--url goes with --model")
     if print and message:
         raise Usage("give a message alone to begin a conversation, or with --print to have one answer")
-    from memsheaf.cli.talk import run_chat
-
+    try:
+        from memsheaf.cli.talk import run_chat
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("memsheaf"):
+            raise
+        missing = Refused(f"the chat needs the package {error.name.partition('.')[0]}, which is not installed")
+        missing.hint = "Install it: pip install 'memsheaf[chat]'"
+        raise missing from None
     return run_chat(call, message, print, model=model, url=url, resume=resume, allow=allow)
 
 

@@ -9,16 +9,14 @@ from contextlib import ExitStack
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import Conversations
 from memsheaf.chat.memory import ChatMemory
-from memsheaf.chat.offline import Offline
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
 from memsheaf.limits import ChatCaps
 from memsheaf.llm import load_model
-from memsheaf.llm.model import Talker
-from memsheaf.llm.served_talker import load_talker
-from memsheaf.llm.spend import Ledger, MeteredTalker
+from memsheaf.llm.served import ChatModel, ServedChat
+from memsheaf.llm.spend import Ledger
 from memsheaf.llm.subprocess_model import TOOLS
 
 OFFLINE = ("", "none", "offline")  # names that mean no model
@@ -47,19 +45,18 @@ def open_agent(
     if model and model not in OFFLINE and (model != settings.model or url):
         settings = settings._replace(model=model, model_url=url, model_key="")
 
-    def load(name: str) -> Talker:
+    def load(name: str) -> ChatModel | None:
         if name in OFFLINE:
-            return Offline(
-                memory,
-                make_turn=lambda text: agent.make_turn(text),
-                is_planning=lambda: permission.planning,
-            )
+            return None
         own = name == settings.model  # address and key in the settings are for it and for no other
-        url, key = (settings.model_url, settings.model_key) if own else ("", "")
-        talker = load_talker(name, url=url, key=key, environment=environment)
-        talker.prepare()  # what it takes seconds to import is there when the first message is
-        ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"))
-        return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
+        return ServedChat(
+            name,
+            Ledger.of(settings.state or os.path.join(settings.home, "state")),
+            ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day),
+            url=settings.model_url if own else "",
+            key=settings.model_key if own else "",
+            environment=environment,
+        )
 
     is_askable = settings.model.partition(":")[0] not in TOOLS  # `claude` and `codex` only answer questions
     name = model or (settings.model if is_askable else "offline")
@@ -75,7 +72,6 @@ def open_agent(
     keys = (settings.model_key, settings.embedder_key)  # variables that commands do not get, whatever they are called
     with ExitStack() as opened:
         opened.callback(memory.close)
-        talker = load(name)
         tools = FolderTools(
             cwd,
             permission,
@@ -83,16 +79,15 @@ def open_agent(
             keep_out=[*(scope.root for scope in memory.layers.open_scopes()), *apart],
         )
         agent = Agent(
-            talker,
+            load(name),
             memory,
             tools,
             permission,
             chats=Conversations(memory.layers.own.state),
             load=load,
-            folder=cwd,
-            context=settings.chat.context_tokens,
+            context_tokens=settings.chat.context_tokens,
             answer_tokens=settings.chat.answer_tokens,
-            steps=settings.chat.requests_per_turn,
+            max_requests=settings.chat.requests_per_turn,
         )
         if resume is not None:
             agent.resume(resume)

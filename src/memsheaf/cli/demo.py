@@ -15,14 +15,14 @@ from memsheaf.cli.output import Styled
 
 STORY = """
 # An agent forgets: a new conversation knows nothing.
-shop $ memsheaf chat -p "What do you know about my preferences?"
+shop $ memsheaf list
 # Tell it once.
 shop $ memsheaf remember "I prefer pnpm"
 shop $ memsheaf remember "We deploy on Fridays"
 # Each fact is a Markdown file that you can read, edit, diff and delete.
 shop $ memsheaf show pnpm
 # Another conversation, another folder, and it remembers.
-blog $ memsheaf chat -p "What do you know about my preferences?"
+blog $ memsheaf list
 # With each message an agent gets the memories that matter, found without a key or a network.
 shop $ memsheaf recall "when do we ship the next deployment?"
 # It also learns from what was said: kept is what lasts, not what holds for the moment.

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from tempfile import TemporaryDirectory, TemporaryFile
 
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.conversations import Conversations, InputHistory
+from memsheaf.chat.conversations import InputHistory
+from memsheaf.chat.events import Failed
 from memsheaf.chat.permissions import Permission
-from memsheaf.chat.terminal.repl import (
-    LAST_WAIT,
+from memsheaf.chat.repl import (
+    MAX_LEARNING_SECONDS,
     PermissionPrompt,
-    PlainReader,
-    Reader,
     Repl,
-    TurnOutcome,
-    read_keys,
-    render_greeting,
+    describe_greeting,
     take_turn,
+    tell_learned,
 )
-from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
-from memsheaf.chat.terminal.slash import Commands
-from memsheaf.chat.turn import Failed
+from memsheaf.chat.screen import JsonScreen, Screen
+from memsheaf.chat.slash import Commands
 from memsheaf.cli import main
-from memsheaf.cli.call import Call, has_windows, here
+from memsheaf.cli.call import Call, here
 from memsheaf.cli.chat_agent import open_agent
-from memsheaf.cli.commands import COMMANDS, GROUPS
 from memsheaf.cli.output import Console, Undelivered
-from memsheaf.cli.pages import following_words
 from memsheaf.cli.parser import Usage
-from memsheaf.errors import MemsheafError, Refused, TextRefused
+from memsheaf.errors import MemsheafError, TextRefused
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.web.links import open_link
 
 _MESSAGE = 1 << 20  # bytes of one message
 COST_DAYS = "30"
@@ -72,14 +61,13 @@ def run_chat(
             environment=call.environment,
         )
         try:
-            with WebProcess(call) as web:
-                if message is None and not console.json and is_terminal:
-                    return _talk(call, agent, web, " ".join(words), shows_last=resume is not None)
-                return _answer(call, agent, message, " ".join(words), web)
+            if message is None and not console.json and is_terminal:
+                return _talk(call, agent, " ".join(words), shows_last=resume is not None)
+            return _answer(call, agent, message, " ".join(words))
         finally:
             agent.close(wait=0.0)  # whoever wants to wait has done so
-    except OutputClosed as error:
-        raise Undelivered(str(error)) from None
+    except BrokenPipeError:
+        raise Undelivered("") from None
     except MemsheafError as error:
         if not console.json:
             raise
@@ -87,135 +75,52 @@ def run_chat(
         return 1
 
 
-def _talk(call: Call, agent: Agent, web: WebProcess, first: str, *, shows_last: bool) -> int:
+def _talk(call: Call, agent: Agent, first: str, *, shows_last: bool) -> int:
     """A chat with a person."""
-    screen, stdin = _screen(call.console, live=True), call.console.stdin
-    assert stdin is not None
-    agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
-    commands = _commands(call, agent, screen, web, [])
-    repl = Repl(agent, screen, stdin, commands)
+    screen = Screen(call.console.stdout, call.console.stderr, is_live=True)
+    agent.permission.ask = PermissionPrompt(screen)
+    commands = _commands(call, agent, screen, [])
     counts = [(scope.name, len(scope.list())) for scope in agent.memory.layers.open_scopes()]
-    for line in render_greeting(agent, counts):
+    for line in describe_greeting(agent, counts):
         screen.note(line)
     if shows_last:
         commands.show_last()
     history = InputHistory(agent.memory.layers.own.state)
-    repl.run(_reader(history, repl, call.environment), history, first=first)
+    Repl(agent, screen, commands, history).run(first)
     return 0
 
 
-def _reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -> Reader:
-    """The best line editor there is here."""
-    if environment.get("TERM", "dumb") != "dumb":
-        with suppress(ImportError):
-            from memsheaf.chat.terminal.full_reader import FullReader
-
-            return FullReader(history, repl)
-    return PlainReader(history, repl)
-
-
-def _answer(call: Call, agent: Agent, message: str | None, first: str, web: WebProcess) -> int:
-    """Result one message, or all on standard input, without questions to a person."""
+def _answer(call: Call, agent: Agent, message: str | None, first: str) -> int:
+    """Answer one message, or all on standard input, without questions to a person."""
     console = call.console
-    screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
+    screen = JsonScreen(console.stdout) if console.json else Screen(console.stdout, console.stderr)
     codes: list[int] = []
-    commands = _commands(call, agent, screen, web, codes)
-    code = 0
-    if message is not None:
-        then = commands.do(message)
-        if not then.message:
-            return int(then.failed or any(codes))
-        return _code(take_turn(agent, screen, then.message, ignore=then.ignore, wait=LAST_WAIT))
-    for line in chain([first] if first else [], _lines(console)):
+    commands = _commands(call, agent, screen, codes)
+    lines = chain([first] if first else [], _lines(console)) if message is None else [message]
+    for line in lines:
         then = commands.do(line)
-        if then.leave:
+        codes.append(int(then.failed))
+        if then.leaves:
             break
-        code = max(code, int(then.failed or any(codes)))
         if then.message:
-            code = max(code, _code(take_turn(agent, screen, then.message, ignore=then.ignore)))
-    screen.memory(None, agent.learned(LAST_WAIT))
-    return code
+            wait = {} if message is None else {"wait": MAX_LEARNING_SECONDS}
+            ended = take_turn(agent, screen, then.message, **wait)
+            codes.append(int(ended is None))
+            if ended and ended.interrupted:
+                raise KeyboardInterrupt
+    tell_learned(agent, screen, None, MAX_LEARNING_SECONDS)
+    return max(codes, default=0)
 
 
-def _code(took: TurnOutcome) -> int:
-    if took.stopped:
-        raise KeyboardInterrupt
-    return int(took.failed)
-
-
-def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebProcess, codes: list[int]) -> Commands:
+def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, codes: list[int]) -> Commands:
     """Return the slash commands; those that run a command of the line add its exit code to `codes`."""
 
     def run(words: Sequence[str]) -> int:
         codes.append(_run(call, agent, screen, words))
         return codes[-1]
 
-    return Commands(
-        agent,
-        screen,
-        run,
-        files=lambda: [agent.memory.layers.label(row.ref) for row in agent.memory.layers.list()],
-        conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
-        complete=_complete,
-        web=web.open,
-    )
-
-
-def _complete(words: Sequence[str]) -> list[str]:
-    known = words[0] in COMMANDS or words[0] in GROUPS
-    return [word for word in following_words(words[0]) if word.startswith(words[-1])] if known else []
-
-
-class WebProcess:
-    """`memsheaf web` beside a chat: started when it is first asked for, ended with the chat."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folders = ExitStack()
-
-    def open(self) -> str:
-        """Start the page unless it runs, open the browser where a person sits at it, and return a link to it."""
-        if self._call.console.interactive and has_windows(self._call.environment):
-            open_link(self._new_link(), self._folders.enter_context(TemporaryDirectory(prefix="memsheaf-")))
-        return self._new_link()
-
-    def _new_link(self) -> str:
-        """Return a link that lets one browser in, once. Raises Refused when the page does not start."""
-        said = ""
-        if self._process is None or self._process.poll() is not None:
-            line = [sys.executable, "-P", "-m", "memsheaf", "web", "--json"]
-            with TemporaryFile() as complaints:
-                self._process = subprocess.Popen(
-                    line,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=complaints,
-                    env=self._call.variables(),
-                    start_new_session=True,  # Ctrl-C is for the chat
-                )
-                assert self._process.stdout
-                told = self._process.stdout.readline()  # comes once it listens; nothing when it ended
-                complaints.seek(0)
-                said = complaints.read().decode("utf-8", "replace").strip()
-        else:
-            assert self._process.stdin
-            assert self._process.stdout
-            self._process.stdin.write(b"\n")  # asks for another
-            self._process.stdin.flush()
-            told = self._process.stdout.readline()
-        if not told:
-            raise Refused(said or "the page did not start")
-        return str(json.loads(told)["url"])
-
-    def __enter__(self) -> WebProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folders.close()
-        if self._process is not None:
-            with self._process:
-                self._process.terminate()
+    layers = agent.memory.layers
+    return Commands(agent, screen, run, files=lambda: [layers.label(row.ref) for row in layers.list()])
 
 
 def _run(call: Call, agent: Agent, screen: Screen | JsonScreen, words: Sequence[str]) -> int:
@@ -248,29 +153,6 @@ def _scope_words(call: Call, agent: Agent, words: Sequence[str]) -> list[str]:
             chosen += [f"--{name}", value]
     is_named = not agent.memory.layers.given or "--scope" in words or "-s" in words
     return chosen if is_named or words[0] in _OF_THE_PROJECT else [*chosen, "--scope", agent.scope]
-
-
-def _screen(console: Console, *, live: bool) -> Screen:
-    environment = console.environment
-    is_terminal, is_dumb = console.stdout.isatty(), environment.get("TERM", "dumb") == "dumb"
-    return Screen(
-        console.stdout,
-        console.stderr,
-        live=live,
-        colour=live and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb",
-        width=lambda: _size(console).columns,
-        wrapped=is_terminal,
-        markdown=is_terminal and not is_dumb,
-    )
-
-
-def _size(console: Console) -> os.terminal_size:
-    """How large the terminal is now."""
-    try:
-        size = os.get_terminal_size(console.stdout.fileno())
-    except (OSError, ValueError):
-        size = os.terminal_size((0, 0))
-    return os.terminal_size((size.columns or 80, size.lines or 24))
 
 
 def _message(call: Call, printed: Sequence[str]) -> str:

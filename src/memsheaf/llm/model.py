@@ -1,12 +1,11 @@
-"""The protocols of language models: `Model` answers a question in a shape, `Talker` goes on with a conversation.
+"""A language model that answers a question in a shape, and the messages of a conversation as they are kept.
 
-A model is optional everywhere. Whatever asks one has an answer of its own for when there is none, or it fails. A
-talker is a provider's model, the one that needs no model (`chat/offline`), or a script.
+A model is optional everywhere. Whatever asks one has an answer of its own for when there is none, or it fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
@@ -73,9 +72,6 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-MOST_TOKENS = 8_192  # most tokens of one answer, by default
-
-
 class ToolCall(NamedTuple):
     """A tool that a model wants to be run: `arguments` is the JSON it wrote, which may be anything."""
 
@@ -110,55 +106,3 @@ class Said(NamedTuple):
     tool: str = ""
     beside: str = ""
     touched: tuple[Touched, ...] = ()
-
-
-class Request(NamedTuple):
-    """A request for one step. `system` and `tools` stay the same from step to step, so that caches hold.
-
-    `tools` are as `Tools.schemas()` gives them: `name`, `description` and `input_schema`.
-    """
-
-    system: str
-    conversation: Sequence[Said]
-    tools: Sequence[Mapping[str, object]] = ()
-    max_tokens: int = MOST_TOKENS
-
-
-class Spoken(NamedTuple):
-    """A piece of the answer, as it comes; with `aside`, of what the model thinks before it."""
-
-    text: str
-    aside: bool = False
-
-
-class Step(NamedTuple):
-    """The end of a step: all that was said in it, the calls included, and what it cost.
-
-    `cached` of the `input` tokens came from the provider's cache. `dollars` is None when nobody knows the price.
-    `cut` says that the answer was longer than `max_tokens`.
-    """
-
-    said: Said
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    dollars: float | None = None
-    cut: bool = False
-
-
-class Talker(Protocol):
-    """Continues a conversation. `name` is used in messages."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the model."""
-
-    def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
-        """Say what comes next: pieces as they come, and at the end one `Step`.
-
-        Whoever has heard enough closes the iterator: then nothing goes on behind it.
-
-        Raises:
-            ModelFailed: there is no whole answer. What was said until then is not lost: the pieces were given.
-            CapReached: it would cost more than may be spent. Nothing was asked.
-        """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import partial
 from operator import add
@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed
 from memsheaf.limits import Caps, ChatCaps, TimeUp, within
-from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
+from memsheaf.llm.model import Answer, Model, Question
 from memsheaf.state import State
 
 DAYS = 400  # days that the ledger keeps
 CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another
 _BYTES_A_TOKEN = 4
-_LOCK_SECONDS = 5.0  # to wait for the ledger's lock, unless the question has fewer
+LOCK_SECONDS = 5.0  # to wait for the ledger's lock, unless the question has fewer
 _MAX_TOKENS = 10**9  # whoever reports more does not count
 
 
@@ -79,7 +79,7 @@ class Ledger:
         """
         day, id = self.today(), os.urandom(8).hex()
         try:
-            with self._state.writing(wait=min(_LOCK_SECONDS, cost.seconds)) as db:
+            with self._state.writing(wait=min(LOCK_SECONDS, cost.seconds)) as db:
                 spent = self.spent(day, chat=cost.purpose == CHAT)
                 until = f"; the day ends at {self.ends()}"
                 _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
@@ -182,7 +182,8 @@ class Metered:
             answer = within(most.seconds, work, name=f"memsheaf-{self._purpose}")
             text = json.dumps(answer.value, ensure_ascii=False, default=str)
             cost = most._replace(
-                input=max(_count(answer.input), most.input), output=max(_count(answer.output), _tokens(text))
+                input=max(_count(answer.input), most.input),
+                output=max(_count(answer.output), count_text_tokens(text)),
             )
         except TimeUp:
             raise ModelFailed(f"{self.name} gave no answer within {most.seconds:g} seconds") from None
@@ -213,76 +214,16 @@ class Metered:
         self._ledger.settle(entry, cost)
 
 
-class MeteredTalker:
-    """A talker within caps, with every step in the ledger; one that stops or fails costs what was sent and heard."""
-
-    def __init__(self, talker: Talker, ledger: Ledger, caps: ChatCaps, purpose: str = CHAT) -> None:
-        self._talker = talker
-        self._ledger = ledger
-        self._caps = caps
-        self._purpose = purpose
-
-    @property
-    def name(self) -> str:
-        """Return the name of the model."""
-        return self._talker.name
-
-    def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
-        """Say what comes next: pieces as they come, and at the end one `Step`.
-
-        Raises:
-            CapReached: it would cost more than is left of the day. Nothing was asked.
-            ModelFailed: there is no whole answer, or what it costs cannot be noted; then nothing was asked.
-        """
-        most = _most(request)._replace(purpose=self._purpose, model=self.name, seconds=_LOCK_SECONDS)
-        try:
-            entry = self._ledger.reserve(self._caps, most)
-        except CapReached as error:
-            error.hint = error.hint.replace("[spend]", "[chat]")
-            raise
-        began, heard, last = time.monotonic(), 0, None
-        try:
-            with closing(self._talker.talk(request)) as pieces:
-                for piece in pieces:
-                    if isinstance(piece, Step):
-                        last = piece
-                    else:
-                        heard += len(piece.text.encode("utf-8", "surrogatepass"))
-                    yield piece
-        finally:
-            cost = _cost(most, heard, last)
-            self._ledger.settle(entry, cost._replace(seconds=time.monotonic() - began))
-
-
-def _most(request: Request) -> Spent:
-    """Return the most that a step may cost, by the bytes of what is sent and the tokens of what may come back."""
-    sent = request.system + json.dumps(list(request.tools), ensure_ascii=False, default=str)
-    sent += "".join(each.text + each.beside + _text_of_calls(each) for each in request.conversation)
-    return Spent(requests=1, input=_tokens(sent), output=max(request.max_tokens, 0))
-
-
-def _cost(most: Spent, heard: int, last: Step | None) -> Spent:
-    """Return what a step did cost: what a model reports can make it dearer, never cheaper."""
-    if last is None:
-        return most._replace(failures=1, output=-(-heard // _BYTES_A_TOKEN))
-    output = -(-heard // _BYTES_A_TOKEN) + _tokens(_text_of_calls(last.said))
-    return most._replace(input=max(_count(last.input), most.input), output=max(_count(last.output), output))
-
-
-def _text_of_calls(said: Said) -> str:
-    return "".join(call.tool + call.arguments for call in said.calls)
-
-
 def estimate(question: Question) -> Spent:
     """Return the most that a question may cost, by the bytes of what is sent and the tokens of what may come back."""
     sent = question.system + question.text + json.dumps(question.schema, ensure_ascii=False, default=str)
-    return Spent(requests=1, input=_tokens(sent), output=max(question.max_tokens, 0))
+    return Spent(requests=1, input=count_text_tokens(sent), output=max(question.max_tokens, 0))
 
 
-def _tokens(text: str) -> int:
+def count_text_tokens(text: str) -> int:
     """Return about how many tokens a text has.
 
-    >>> _tokens("abcde"), _tokens("")
+    >>> count_text_tokens("abcde"), count_text_tokens("")
     (2, 0)
     """
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_A_TOKEN)

@@ -23,7 +23,6 @@ from memsheaf.scope import parse_object
 from memsheaf.text.neutralize import one_line
 
 INSIDE = "MEMSHEAF_INSIDE"
-_MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)
 _MAX_MESSAGE_CHARS = 200
 _CODEX_WITHOUT = (
     *("shell_tool", "unified_exec", "multi_agent", "view_image", "image_generation", "goals", "hooks"),
@@ -40,6 +39,8 @@ class Tool(NamedTuple):
     answer: Callable[[bytes, Question], Answer]
     variables: Callable[[Question], Mapping[str, str]]
     install: str
+    default_model: str  # a cheap one: questions are short
+    model_pattern: str
 
 
 class SubprocessModel:
@@ -52,11 +53,12 @@ class SubprocessModel:
             raise BadSettings(
                 f"the command {tool} has its own address and key: model.url and model.key are not for it"
             )
-        if model and not _MODEL.fullmatch(model):
-            raise BadSettings(f"the command {tool} knows no model {model!r}")
+        self._model = model or TOOLS[tool].default_model
+        if not re.fullmatch(TOOLS[tool].model_pattern, self._model):
+            example = f"{tool}:{TOOLS[tool].default_model}"
+            raise BadSettings(f"the command {tool} knows no model {model!r}; did you mean {example!r}?")
         self.name = f"{tool}:{model}" if model else tool
         self._tool = tool
-        self._model = model
         self._environment = environment
         if os.name != "posix":
             raise ModelFailed(f"the command {tool} can be a model on Linux and macOS only, so far")
@@ -125,7 +127,7 @@ def _claude_line(question: Question, place: str, model: str) -> list[str]:
         file.write(question.system or "Answer the question.")
     line = ["-p", "--safe-mode", "--tools", "", "--no-session-persistence", "--output-format", "json"]
     line += ["--system-prompt-file", system, "--json-schema", schema]
-    return [*line, *(["--model", model] if model else [])]
+    return [*line, "--model", model]
 
 
 def _claude_variables(question: Question) -> dict[str, str]:
@@ -168,7 +170,7 @@ def _codex_line(question: Question, place: str, model: str) -> list[str]:
     for feature in _CODEX_WITHOUT:
         line += ["--config", f"features.{feature}=false"]
     line += ["--color", "never", "--json", "--output-schema", schema]
-    return [*line, *(["--model", model] if model else []), "-"]
+    return [*line, "--model", model, "-"]
 
 
 def _codex_answer(out: bytes, question: Question) -> Answer:
@@ -211,8 +213,15 @@ TOOLS: Mapping[str, Tool] = {
         _claude_answer,
         _claude_variables,
         "`npm install -g @anthropic-ai/claude-code` brings it; `claude` signs you in.",
+        "haiku",
+        r"haiku|sonnet|opus|default|[\w.:/@\[\]-]*claude-[\w.:/@\[\]-]{1,150}",
     ),
     "codex": Tool(
-        _codex_line, _codex_answer, lambda _: {}, "`npm install -g @openai/codex` brings it; `codex` signs you in."
+        _codex_line,
+        _codex_answer,
+        lambda _: {},
+        "`npm install -g @openai/codex` brings it; `codex` signs you in.",
+        "gpt-5-mini",
+        r"(?:gpt|o\d|codex)[\w.:/@\[\]-]{0,150}",
     ),
 }

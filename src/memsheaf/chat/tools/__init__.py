@@ -7,31 +7,28 @@ does what needs a yes, it asks for permission. What goes back to the model goes 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import Annotated, Any
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools.files import (
-    AT_ONCE,
     BOM,
-    LARGEST,
-    MARGIN,
+    MAX_FILE_BYTES,
     FileContent,
-    FileExcerpt,
     ResolvedPath,
     diff_texts,
     fetch,
     is_within,
     keep_form,
     quote_path,
-    read_excerpt,
     refuse_masks,
     replace_file,
     replace_text,
     resolve_path,
 )
-from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_secrets, split_pattern
+from memsheaf.chat.tools.find import find_files, find_lines, mask_lines, split_pattern
 from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
@@ -39,13 +36,14 @@ from memsheaf.memory import plural
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tools import Tool, ToolAnswer, from_json, read_arguments, schema, shorten
+from memsheaf.tools import Tool, ToolAnswer, read_arguments, schema, shorten
 
-LONGEST = 600  # seconds that a command may take at most
-LINES = 2_000  # lines that are read by default
-_WIDEST = 2_000  # characters of a line that is read
-_SAID = 200  # characters of a command or a path, where there is one line for it
-_LONGEST_PATH = 4_096
+MAX_COMMAND_SECONDS = 600
+MAX_READ_LINES = 2_000  # by default
+MAX_READ_CHARS = 100_000
+MAX_LINE_CHARS = 2_000  # of a line that is read
+MAX_SUMMARY_CHARS = 200  # of a command or a path, where there is one line for it
+MAX_PATH_CHARS = 4_096
 
 
 def shell(
@@ -57,16 +55,16 @@ def shell(
     with it. Use read, grep and glob to look at files: they need no permission."""
     if not command.strip() or "\0" in command:
         raise Refused("a command must not be empty, nor hold a NUL character")
-    if seconds and not 1 <= seconds <= LONGEST:
-        raise Refused(f"seconds must be between 1 and {LONGEST}")
-    line = f"run: {one_line(command, _SAID)}"
+    if seconds and not 1 <= seconds <= MAX_COMMAND_SECONDS:
+        raise Refused(f"seconds must be between 1 and {MAX_COMMAND_SECONDS}")
+    line = f"run: {one_line(command, MAX_SUMMARY_CHARS)}"
     desk.permission.require(
         PermissionRequest("shell", line, for_terminal(command), reach="run", key=f"run {command}")
     )
     given = seconds or desk.seconds
     outcome = run_command(command, folder=desk.root, environment=desk.environment, seconds=given)
     return ToolAnswer(
-        f"{outcome.text.rstrip() or '(no output)'}\n({_ended(outcome.code, given)})", failed=outcome.code != 0
+        f"{outcome.text.rstrip() or '(no output)'}\n({_describe_end(outcome.code, given)})", failed=outcome.code != 0
     )
 
 
@@ -74,25 +72,29 @@ def read(
     desk: FolderTools,
     path: Annotated[str, "The file, from the working directory"],
     start: Annotated[int, "The first line, from 1"] = 1,
-    lines: Annotated[int, "How many lines"] = LINES,
+    lines: Annotated[int, "How many lines"] = MAX_READ_LINES,
 ) -> str:
     """Read a text file, with the numbers of its lines."""
     if start < 1 or lines < 1:
         raise Refused("start and lines are at least 1")
     place = desk.readable("read", path)
-    found = read_excerpt(desk.root, place, start)
-    if b"\0" in (found.all or found.data):
+    content = fetch(desk.root, place)
+    if content is None:
+        raise Refused(f"there is no file {quote_path(place.shown)}")
+    if b"\0" in content.data:
         raise Refused(f"{quote_path(place.shown)} is a binary file")
-    shown, more = _page(found, start, lines)
-    last = start + len(shown) - 1
-    if found.all is not None:
-        desk.saw(place, found.all, start, last)
-    total = None if found.all is None else _count(found.all)
-    if not shown and start > 1:
-        raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {'fewer' if total is None else total}")
-    of = "" if total is None else f" of {total}"
-    notes = [f"(lines {start} to {last}{of}; go on with start={last + 1})"] if more else []
-    if shown and not more and not found.data.endswith(b"\n"):
+    text = content.data.decode("utf-8", "replace").removeprefix(BOM)
+    all_lines = text.removesuffix("\n").split("\n") if text else []
+    if start > max(1, len(all_lines)):
+        raise Refused(f"{quote_path(place.shown)} has no line {start}; it has {len(all_lines)}")
+    sizes = accumulate(map(len, all_lines[start - 1 : start - 1 + lines]))
+    last = start - 1 + max(sum(size <= MAX_READ_CHARS for size in sizes), min(1, len(all_lines)))
+    shown = mask_lines(all_lines, start - 1, last)
+    desk.read_versions[place.real] = version_of(content.data)
+    notes = []
+    if last < len(all_lines):
+        notes.append(f"(lines {start} to {last} of {len(all_lines)}; go on with start={last + 1})")
+    elif shown and not text.endswith("\n"):
         notes.append("(no line break at the end of the file)")
     return "\n".join([*map(_number_line, count(start), shown), *notes]) or "(the file is empty)"
 
@@ -125,10 +127,9 @@ def edit(
 ) -> str:
     """Replace a piece of text in a file."""
     place = desk.writable("edit", path)
-    if place.outside and not desk.has_read(place):  # whether a text occurs there is something that one would learn
-        raise Refused(
-            f"{quote_path(place.shown)} is outside the working directory, and you have not read it. Read it first"
-        )
+    if place.outside and place.real not in desk.read_versions:  # the answer would tell what stands there
+        why = "is outside the working directory, and you have not read it. Read it first"
+        raise Refused(f"{quote_path(place.shown)} {why}")
     old = fetch(desk.root, place)
     if old is None:
         raise Refused(f"there is no file {quote_path(place.shown)}; write makes one")
@@ -152,16 +153,13 @@ def glob(
 
 def grep(
     desk: FolderTools,
-    pattern: Annotated[str, "A regular expression of Python; (?i) at its start ignores case"],
+    pattern: Annotated[str, "A regular expression; (?i) at its start ignores case"],
     path: Annotated[str, "The file or folder to search; the working directory if left out"] = "",
     glob: Annotated[str, "Only files with such names, such as *.py"] = "",
-    context: Annotated[int, "Lines to show around each"] = 0,
 ) -> str:
     """Find lines in files by a regular expression, each line by itself."""
-    if not 0 <= context <= MOST_CONTEXT:
-        raise Refused(f"context is between 0 and {MOST_CONTEXT}")
     base = desk.readable("grep", path or ".")
-    return find_lines(desk.root, base, pattern, names=glob, context=context, keep_out=desk.keep_out)
+    return find_lines(desk.root, base, pattern, names=glob, keep_out=desk.keep_out)
 
 
 TOOLS: Mapping[str, Tool] = {tool.__name__: tool for tool in (shell, read, write, edit, glob, grep)}
@@ -193,72 +191,68 @@ class FolderTools:
         self.environment = environment
         self.seconds = seconds
         self.keep_out = tuple(map(os.path.realpath, keep_out))
-        self._seen: dict[str, tuple[str, int]] = {}  # the version that the model has read, and how many lines of it
+        self.read_versions: dict[str, str] = {}  # of the files that the model has read, by their paths
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Name, description and JSON schema of each tool."""
+        """Return name, description and JSON schema of each tool."""
         return list(map(schema, TOOLS.values()))
 
     def line(self, name: str, arguments: Mapping[str, object]) -> str:
-        """What a call is about, in a few words on one line, such as `read src/app.py`."""
-        said = " in ".join(str(arguments[key]) for key in ("command", "pattern", "path") if arguments.get(key))
-        return without_secrets(one_line(f"{name} {said}", _SAID))
+        """Return a call in a few words on one line, such as `read src/app.py`."""
+        about = " in ".join(str(arguments[key]) for key in ("command", "pattern", "path") if arguments.get(key))
+        return without_secrets(one_line(f"{name} {about}", MAX_SUMMARY_CHARS))
 
-    def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
-        """Run a tool and give its answer; errors and refusals are answers, too."""
+    def answer(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        """Run a tool and return its answer; errors and refusals are answers, too."""
         try:
-            found = self._answer(str(name), arguments)
+            answer = self._run(name, arguments)
         except MemsheafError as error:
-            found = _failure(str(error))
+            answer = _fail(str(error))
         except OSError as error:
-            found = _failure(f"{name} could not be done: {error.strerror or error}")
+            answer = _fail(f"{name} could not be done: {error.strerror or error}")
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the conversation
-            found = _failure(f"{name} broke off with {type(error).__name__}: {one_line(str(error), _SAID)}")
-        answer = found if isinstance(found, ToolAnswer) else ToolAnswer(found)
+            answer = _fail(f"{name} broke off with {type(error).__name__}: {one_line(str(error), 200)}")
         text = without_secrets(answer.text)
-        return ToolAnswer(text.encode("utf-8", "backslashreplace").decode(), failed=answer.failed)
+        return answer._replace(text=text.encode("utf-8", "backslashreplace").decode())
 
-    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
+    def _run(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
         tool = TOOLS.get(name)
         if tool is None:
-            return _failure(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
-        offered = from_json(arguments) if isinstance(arguments, str) else arguments
-        if not isinstance(offered, Mapping):
-            takes = ", ".join(schema(tool)["input_schema"]["properties"])
-            return _failure(f"the arguments of {name} must be an object with {takes}")
-        given = read_arguments(tool, offered)
-        try:
-            "".join(value for value in given.values() if isinstance(value, str)).encode()
-        except UnicodeEncodeError:
-            return _failure(f"{name}: an argument holds unpaired surrogates")
-        return tool(self, **given)
+            return _fail(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self.names)}")
+        given = read_arguments(tool, arguments)
+        if any(isinstance(value, str) and re.search("[\ud800-\udfff]", value) for value in given.values()):
+            return _fail(f"{name}: an argument holds unpaired surrogates")
+        answer = tool(self, **given)
+        return answer if isinstance(answer, ToolAnswer) else ToolAnswer(answer)
 
     def readable(self, tool: str, path: str) -> ResolvedPath:
-        """Where a path leads that may be read. Raises Refused."""
-        place = self._located(path)
+        """Return where a path leads that may be read. Raises Refused."""
+        place = self._resolve(path)
         self._refuse_memory(place, "read")
         if place.outside:
-            whole = tool != "read"
-            key = f"{'search' if whole else 'read'} {place.real}"
-            line = f"{'search' if whole else 'read'} {one_line(place.real, _SAID)}"
+            verb = "read" if tool == "read" else "search"
+            key = f"{verb} {place.real}"
+            line = f"{verb} {one_line(place.real, MAX_SUMMARY_CHARS)}"
             self.permission.require(PermissionRequest(tool, line, for_terminal(place.real), outside=True, key=key))
         return place
 
     def writable(self, tool: str, path: str) -> ResolvedPath:
-        """Where a path leads that the user can be asked about. Raises Refused for what is never written by a tool."""
-        place = self._located(path)
+        """Return where a path leads that may be written, once the user agrees. Raises Refused."""
+        place = self._resolve(path)
         if path.endswith(("/", os.sep)):
             raise Refused(f"{quote_path(path)} names a folder; files are written, with the folders they need")
         if self.permission.planning:
-            self.permission.require(PermissionRequest(tool, f"{tool} {one_line(place.shown, _SAID)}", reach="write"))
+            self.permission.require(
+                PermissionRequest(tool, f"{tool} {one_line(place.shown, MAX_SUMMARY_CHARS)}", reach="write")
+            )
         self._refuse_memory(place, "change")
         if ".git" in place.real.casefold().split(os.sep):
             raise Refused(f"{quote_path(place.shown)} belongs to git; change it with git, through the shell")
         return place
 
-    def _located(self, path: str) -> ResolvedPath:
-        if len(path) > _LONGEST_PATH:
-            raise Refused(f"a path has at most {_LONGEST_PATH:,} characters")
+    def _resolve(self, path: str) -> ResolvedPath:
+        if len(path) > MAX_PATH_CHARS:
+            raise Refused(f"a path has at most {MAX_PATH_CHARS:,} characters")
         return resolve_path(self.root, path)
 
     def _refuse_memory(self, place: ResolvedPath, what: str) -> None:
@@ -271,90 +265,57 @@ class FolderTools:
 
     def forget(self) -> None:
         """Begin anew: the model has read no file yet."""
-        self._seen.clear()
-
-    def saw(self, place: ResolvedPath, data: bytes, first: int, last: int) -> None:
-        """Note that the model knows these lines of a file; they count when it knows those before them."""
-        version = version_of(data)
-        seen, known = self._seen.get(place.real, ("", 0))
-        known = known if seen == version else 0
-        self._seen[place.real] = (version, max(known, last) if first <= known + 1 else known)
-
-    def has_read(self, place: ResolvedPath) -> bool:
-        """Whether the model has seen some of a file, in one version or another."""
-        return place.real in self._seen
+        self.read_versions.clear()
 
     def refuse_unseen(self, place: ResolvedPath, data: bytes) -> None:
-        """Raise Refused for a file of which the model does not know all that would be lost."""
+        """Raise Refused for a file that the model does not know as it is."""
         name = quote_path(place.shown)
-        lines = _count(data)
         if b"\0" in data:
             raise Refused(f"{name} is a binary file; change it with the shell")
-        if not self.has_read(place):
+        if place.real not in self.read_versions:
             raise Refused(f"{name} exists, and you have not read it. Read it first, or use edit to change a part")
-        seen, known = self._seen[place.real]
-        if seen != version_of(data):
+        if self.read_versions[place.real] != version_of(data):
             raise Refused(f"{name} was changed since you read it. Read it again, then write")
-        if known < lines:
-            raise Refused(f"of {name} you have read {known} of {lines} lines. Read the rest first, or use edit")
 
     def change(self, tool: str, place: ResolvedPath, old: FileContent | None, data: bytes) -> str:
-        """Replace what was found at a place, once the user agrees; says how large the change is.
+        """Replace a file, once the user agrees; return how large the change is.
 
         Raises:
             Refused: it may not be written, or somebody else has changed it meanwhile.
             OSError: the disk refused it.
         """
-        if len(data) > LARGEST:
-            raise Refused(f"a file that is written here has at most {LARGEST >> 10} KiB")
+        if len(data) > MAX_FILE_BYTES:
+            raise Refused(f"a file that is written here has at most {MAX_FILE_BYTES >> 10} KiB")
         if old is not None and not old.mode & 0o222:
             raise Refused(f"{quote_path(place.shown)} is read-only, and stays so; tell the user")
         was = "" if old is None else old.data.decode("utf-8", "replace")
         text, added, taken = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
         size = f"new, {plural(_count(data), 'line')}" if old is None else f"+{added} -{taken} lines"
-        line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
+        line = f"{tool} {one_line(place.shown, MAX_SUMMARY_CHARS)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
         self.permission.require(PermissionRequest(tool, line, for_terminal(text), "write", place.outside, key))
         replace_file(self.root, place, data, old)
-        if old is None or self._seen.get(place.real) == (version_of(old.data), _count(old.data)):
-            self._seen[place.real] = (version_of(data), _count(data))
+        if old is None or self.read_versions.get(place.real) == version_of(old.data):
+            self.read_versions[place.real] = version_of(data)
         return size
 
 
-def _failure(said: str) -> ToolAnswer:
-    return ToolAnswer(f"Error: {shorten(said).rstrip('.')}.", failed=True)
+def _fail(why: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: {shorten(why).rstrip('.')}.", failed=True)
 
 
-def _ended(code: int | None, seconds: float) -> str:
+def _describe_end(code: int | None, seconds: float) -> str:
     if code is None:
         return f"it did not finish within {seconds:g} seconds, and was killed with its child processes"
     return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
 
 
 def _count(data: bytes) -> int:
-    """How many lines a text has, the last one with or without its line break."""
+    """Return how many lines a text has, the last one with or without its line break."""
     return data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
-
-
-def _page(found: FileExcerpt, start: int, most: int) -> tuple[list[str], bool]:
-    """The lines of a piece that are shown, without secrets, and whether others follow."""
-    data = found.data[:AT_ONCE]
-    is_cut = not found.ended or len(data) < len(found.data)
-    raw = data.split(b"\n")
-    if raw == [b""] or (len(raw) > 1 and (is_cut or not raw[-1])):
-        raw.pop()  # what is behind the last line break: nothing, or a part of a line
-    more = is_cut or len(raw) > most
-    raw = raw[:most]
-    size = sum(map(len, raw)) + len(raw)
-    text = mask_secrets((found.before + found.data[: size + MARGIN]).decode("utf-8", "replace"))
-    skipped = found.before.count(b"\n")
-    lines = text.split("\n")[skipped : skipped + len(raw)]
-    if start == 1 and lines:
-        lines[0] = lines[0].removeprefix(BOM)
-    return lines, more
 
 
 def _number_line(number: int, line: str) -> str:
     line = line.removesuffix("\r")
-    more = f"… ({len(line) - _WIDEST} more characters)" if len(line) > _WIDEST else ""
-    return f"{number:>6}\t{line[:_WIDEST]}{more}"
+    more = "… (the rest of the line is not shown)" if len(line) > MAX_LINE_CHARS else ""
+    return f"{number:>6}\t{line[:MAX_LINE_CHARS]}{more}"

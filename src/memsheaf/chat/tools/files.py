@@ -22,17 +22,13 @@ from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk,
 from memsheaf.text.neutralize import one_line
 
 BOM = "\ufeff"
-LARGEST = READ_LIMIT  # bytes of a file that may be changed; a larger one is only read in pieces
-AT_ONCE = 256 << 10  # bytes that are read at once
-MARGIN = 16 << 10  # bytes around a piece that are read, too, so that the start of a secret is seen
-_CHUNK = 1 << 16
-_FARTHEST = 1 << 30  # bytes that are passed over to find a line
-_COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
-_PATIENCE = 0.02  # seconds that an empty file is given to be filled by who is just saving it
+MAX_FILE_BYTES = READ_LIMIT  # of a file that may be read or changed
+MAX_COMPARED_CHARS = 100_000**2  # of both texts, multiplied
+SAVING_SECONDS = 0.02  # that an empty file is given to be filled by who is just saving it
 
 
 class ResolvedPath(NamedTuple):
-    """Where a path leads: `real` is all of it, without links; `shown` is how it is named, from the root if inside."""
+    """The place that a path leads to: `real` is without links; `shown` is its name, from the root if inside."""
 
     shown: str
     real: str
@@ -47,18 +43,8 @@ class FileContent(NamedTuple):
     owner: tuple[int, int]
 
 
-class FileExcerpt(NamedTuple):
-    """What begins with a line of a file, and what stands shortly `before`. `all` has every byte of a file that is not
-    larger than one that may be changed; `ended` says that nothing follows."""
-
-    before: bytes
-    data: bytes
-    ended: bool
-    all: bytes | None
-
-
 def resolve_path(root: str, path: str) -> ResolvedPath:
-    """Say where a path leads that a model wrote, from the folder `root`, which has no links in it.
+    """Return where a path leads that a model wrote, from the folder `root`, which has no links in it.
 
     Raises:
         Refused: it leads nowhere.
@@ -80,12 +66,12 @@ def resolve_path(root: str, path: str) -> ResolvedPath:
 
 
 def quote_path(path: str) -> str:
-    """A path in a message: whole and in quotes, on one line."""
+    """Return a path for a message: whole and in quotes, on one line."""
     return f"'{path}'" if path.isprintable() else one_line(ascii(path), 400)
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it; both are without links.
+    """Return True if a path is a folder or lies below it; both are without links.
 
     >>> is_within("/srv/app", "/srv/app"), is_within("/srv/apple", "/srv/app")
     (True, False)
@@ -124,48 +110,21 @@ def folder_at(root: str, place: ResolvedPath) -> Iterator[Folder]:
 
 
 def fetch(root: str, place: ResolvedPath) -> FileContent | None:
-    """Read a file that may be changed; None when there is none.
+    """Read a file; None when there is none.
 
     Raises:
-        Refused: it is no plain file, or too large to be changed.
+        Refused: it is no plain file, or too large.
         OSError: it may not be read.
     """
     try:
         with open_file(root, place) as fd:
             found = os.fstat(fd)
-            data = read_all(fd, LARGEST + 1)
+            data = read_all(fd, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None
-    if len(data) > LARGEST:
-        raise Refused(f"{quote_path(place.shown)} is larger than {LARGEST >> 10} KiB; change it with the shell")
+    if len(data) > MAX_FILE_BYTES:
+        raise Refused(f"{quote_path(place.shown)} is larger than {MAX_FILE_BYTES >> 10} KiB; use the shell")
     return FileContent(data, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
-
-
-def read_excerpt(root: str, place: ResolvedPath, start: int) -> FileExcerpt:
-    """Read a file from a line on, as much as is read at once, and a little more on both sides.
-
-    Raises:
-        Refused: it is no plain file, or the line is too far away.
-        OSError: it is not there, or may not be read.
-    """
-    with open_file(root, place) as fd, open(fd, "rb", closefd=False) as file:
-        whole = file.read(LARGEST + 1)
-        file.seek(0)
-        line = 1
-        passed = 0
-        before = bytearray()
-        while line < start and (piece := file.readline(_CHUNK)):
-            line += piece.endswith(b"\n")
-            passed += len(piece)
-            before += piece
-            if len(before) > 2 * _CHUNK:
-                del before[:-MARGIN]
-            if passed > _FARTHEST:
-                raise Refused(f"line {start} is more than {_FARTHEST >> 20} MiB away; use the shell")
-        most = AT_ONCE + MARGIN
-        data = file.read(most + 1)
-    all = whole if len(whole) <= LARGEST else None
-    return FileExcerpt(bytes(before[-MARGIN:]), data[:most], len(data) <= most, all)
 
 
 def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent | None) -> None:
@@ -185,7 +144,7 @@ def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent |
             before = version_of(None if old is None else old.data)
             after = version_of(data)
             revision = Revision(name, before, after, old.data if old else None, data)
-            met = Placing(folder, folder, _PATIENCE).place(revision, draft)
+            met = Placing(folder, folder, SAVING_SECONDS).place(revision, draft)
         finally:
             with suppress(OSError):
                 folder.unlink(draft)
@@ -245,7 +204,7 @@ def _stage(folder: Folder, data: bytes, old: FileContent | None) -> str:
 
 
 def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str:
-    """The text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
+    """Return the text with a piece replaced that occurs exactly `count` times. Its line ends stay as they are.
 
     Raises:
         Refused: the piece does not occur so often, or nothing would change.
@@ -272,7 +231,7 @@ def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str
 
 
 def keep_form(content: str, was: str | None) -> str:
-    """A new text in the form of the old one: with its byte order mark and its line ends, which a model does not see.
+    """Return a new text in the form of the old one: byte order mark and line ends, which a model does not see.
 
     >>> keep_form("a\\nb\\n", "x\\r\\n")
     'a\\r\\nb\\r\\n'
@@ -294,24 +253,16 @@ def refuse_masks(new: str, old: str, name: str) -> None:
 
 
 def diff_texts(path: str, old: str, new: str) -> tuple[str, int, int]:
-    """A change as a unified diff, with lines added and removed; one block where it is too large to compare."""
-    was = old.split("\n")
-    now = new.split("\n")
-    if not old:  # a new file has no lines yet, not even an empty one
-        added = now[:-1] if new.endswith("\n") else now
-        return "\n".join([f"+++ {path}  new", *(f"+{line}" for line in added)]), len(added), 0
-    if len(was) * len(now) <= _COMPARED:
-        text = diff(path, old, new)
-    else:
-        shortest = min(len(was), len(now))
-        first = next((at for at in range(shortest) if was[at] != now[at]), shortest)
-        same = next((at for at in range(shortest - first) if was[-1 - at] != now[-1 - at]), shortest - first)
-        taken = was[first : len(was) - same]
-        brought = now[first : len(now) - same]
-        head = [f"--- {path}  before", f"+++ {path}  after", f"@@ from line {first + 1} on @@"]
-        text = "\n".join([*head, *(f"-{line}" for line in taken), *(f"+{line}" for line in brought)])
+    """Return a change as a unified diff, with the numbers of lines added and removed."""
+    if len(old) * len(new) > MAX_COMPARED_CHARS:
+        return f"(too large to compare)\n{new}", new.count("\n"), old.count("\n")
+    text = diff(path, old, new) if old else f"--- {path}  before\n+++ {path}  new\n{_prefix_lines(new)}"
     lines = text.split("\n")[2:]
     return text, sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _prefix_lines(text: str) -> str:
+    return "\n".join(f"+{line}" for line in text.removesuffix("\n").split("\n"))
 
 
 def _with_ends(text: str, end: str) -> str:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from memsheaf.llm.process_group import listen
 
-MOST_OUTPUT = 30_000  # bytes of a command's output that are kept: the first and the last
-_KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
-_ALSO_KEYS = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
+MAX_OUTPUT_BYTES = 30_000  # bytes of a command's output that are kept: the first and the last
+_KEY_ENDINGS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
+_KEY_NAMES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
 
 
 class CommandResult(NamedTuple):
-    """What a command printed, and how it ended; `code` is None when its time was up."""
+    """The output of a command and its exit code; `code` is None when its time was up."""
 
     text: str
     code: int | None
@@ -31,7 +31,7 @@ class OutputBuffer:
     'first\\n[8 bytes left out]\\nthird'
     """
 
-    def __init__(self, most: int = MOST_OUTPUT) -> None:
+    def __init__(self, most: int = MAX_OUTPUT_BYTES) -> None:
         self._half = most // 2
         self._first = bytearray()
         self._last = bytearray()
@@ -47,7 +47,7 @@ class OutputBuffer:
             del self._last[:over]
 
     def text(self) -> str:
-        """All of it, with a word about what is left out; what is no UTF-8 is replaced."""
+        """Return all of it, with a word about what is left out; what is no UTF-8 is replaced."""
         first = bytes(self._first)
         last = bytes(self._last)
         if not self._cut:
@@ -57,7 +57,7 @@ class OutputBuffer:
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what looks like a key: a model reads what a command prints, and `env` prints all of it.
+    """Return the environment without what looks like a key: a model reads what `env` prints.
 
     >>> without_keys({"PATH": "/bin", "OPENAI_API_KEY": "sk-…", "HF_TOKEN": "hf_…"})
     {'PATH': '/bin'}
@@ -65,7 +65,7 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if not name.upper().endswith(_KEYS) and name.upper() not in _ALSO_KEYS
+        if not name.upper().endswith(_KEY_ENDINGS) and name.upper() not in _KEY_NAMES
     }
 
 
