@@ -90,6 +90,11 @@ def start_turn(terminal: Terminal, message: str, until: str) -> int:
     return place
 
 
+def wait_at_cursor(terminal: Terminal, text: str) -> None:
+    """Wait until the cursor is behind this text; while the line below is drawn, it is elsewhere."""
+    terminal.until(lambda: "".join(terminal.cells.lines[terminal.cells.row]).rstrip() == text, text)
+
+
 def below_cursor(terminal: Terminal) -> str:
     return "\n".join("".join(line) for line in terminal.cells.lines[terminal.cells.row + 1 :])
 
@@ -222,7 +227,7 @@ def test_trouble_in_a_turn_ends_in_a_line_and_the_prompt(chat: Chat, work: Path)
         start_turn(terminal, "go", "I start")
         terminal.send("typed ahead")
         may_end.set()
-        terminal.wait("> typed ahead")
+        wait_at_cursor(terminal, "> typed ahead")
         assert "I start and end.\n" in terminal.text()
         assert terminal.text().count("typed ahead") == 1
 
@@ -301,7 +306,7 @@ def test_a_chat_completes_takes_several_lines_tells_news_and_shows_calls(chat: C
         terminal.type(" li")
         terminal.until(lambda: "list" in below_cursor(terminal), "the menu")
         terminal.send(TAB)
-        terminal.wait("> /memory list")
+        wait_at_cursor(terminal, "> /memory list")
         assert "tabs" in terminal.tell("")
         terminal.tell("/plan")
         terminal.wait("plan mode", times=2)  # in the answer, and in the status below
