@@ -59,7 +59,7 @@ _START = f"""\
 
 <!-- Made from the table of clients by `make docs`. -->
 
-How to add memsheaf to each MCP client: the command to run, or the lines for its settings file.
+How to add memsheaf to each MCP client: the lines for its settings file.
 
 `memsheaf mcp --print-config CLIENT` prints the same with the paths of your machine. Where a settings file lists
 servers already, add this one to them. Most clients start the server themselves and use stdio. The HTTP settings are
@@ -81,16 +81,14 @@ def page() -> str:
 
 
 def _section(name: str) -> Iterator[str]:
-    found = describe_client(name, words=["memsheaf", "mcp"], system="Linux")
+    found = describe_client(name, words=["memsheaf", "mcp"])
     yield f"## {found['title']}\n\n`memsheaf mcp --print-config {name}`\n"
-    if found["command"]:
-        yield f"```sh\n{found['command']}\n```\n"
     yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
     yield f"```{found['format']}\n{found['config']}\n```\n"
     if not CLIENTS[name]["variable"]:
         yield "Only stdio is described here.\n"
         return
-    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp", system="Linux")
+    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp")
     yield f"Over HTTP: {found['note']}\n\n```{found['format']}\n{found['config']}\n```\n"
 
 

@@ -1,4 +1,4 @@
-"""The hosts that memsheaf knows: what their settings must say, and the shell command that does the same.
+"""The hosts that memsheaf knows, and what their settings must say.
 
 `hosts.json` has an entry for each: how it is found (`commands` on the PATH, or its `folder`), its settings file for
 the user (one, or for Linux, macOS and Windows) and in a `project`, the format, how its settings name an environment
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsheaf.errors import Refused, hinted
-from memsheaf.hosts.formats import RENDER, as_json_lines, as_line
+from memsheaf.hosts.formats import RENDER
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
@@ -30,14 +30,11 @@ with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8
 """Every client this knows, by the name that `--print-config` takes."""
 
 
-def describe_client(
-    client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN, system: str = ""
-) -> dict[str, Any]:
-    """All there is to say to a client: `config` is the text for `file`, `command` the line that does the same.
+def describe_client(client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN) -> dict[str, Any]:
+    """All there is to say to a client: `config` is the text for `file`, which is elsewhere on other systems.
 
     Without `url` the client starts the server itself, with `words`. `token` is the variable that holds the token.
-    `system` is Linux, macOS or Windows, by default the one this runs on. Raises Refused when the client is not
-    known, or cannot do that.
+    Raises Refused when the client is not known, or cannot do that.
 
     >>> print(describe_client("codex", words=["memsheaf", "mcp"])["config"])
     [mcp_servers.memsheaf]
@@ -50,34 +47,24 @@ def describe_client(
         error = Refused(f"there is no text with a URL for {known['title']}: it starts its servers itself")
         raise hinted(error, f"Leave the URL out: memsheaf mcp --print-config {client}")
     require_text((*words, url, token))
-    system = system or _system()
     bearer = f"Bearer {known['variable'].replace('NAME', token)}"
     values = {**server_values(client, words), "url": url, "token": token, "bearer": bearer}
-    kind = "remote" if url else "local"
-    line = [
-        as_json_lines(word, None) if isinstance(word, dict) else word
-        for word in fill(known.get(f"{kind}_command", []), values)
-    ]
+    files = {system: _shown_file(known, system) for system in SYSTEMS}
     return {
         "client": client,
         "title": known["title"],
-        "file": _shown_file(known, system),
-        "files": {one: _shown_file(known, one) for one in SYSTEMS},
+        "file": files[_system()],
+        "files": files,
         "format": known["format"],
-        "config": RENDER[known["format"]](fill(known[kind], values)),
-        "command": as_line(line, windows=system == "Windows"),
+        "config": RENDER[known["format"]](fill(known["remote" if url else "local"], values)),
         "note": _note(known, token) if url else "",
     }
 
 
-def render_client(
-    client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN, system: str = ""
-) -> list[str]:
-    """The same as lines for a person: the command first, then the text to paste, and where."""
-    found = describe_client(client, words=words, url=url, token=token, system=system)
-    lines = [f"For {found['title']}, run", "", f"    {found['command']}", ""] if found["command"] else []
-    begin = "or put" if lines else f"For {found['title']}, put"
-    lines += [f"{begin} this into {found['file']}:", "", *found["config"].split("\n")]
+def render_client(client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN) -> list[str]:
+    """The same as lines for a person: the text to paste, and where."""
+    found = describe_client(client, words=words, url=url, token=token)
+    lines = [f"For {found['title']}, put this into {found['file']}:", "", *found["config"].split("\n")]
     return [*lines, "", found["note"]] if found["note"] else lines
 
 

@@ -1,4 +1,4 @@
-"""Settings as JSON, TOML or YAML, and words as a shell command.
+"""Settings as JSON, TOML or YAML.
 
 Letters stay as they are, whatever their script, and what cannot be seen becomes an escape, so that a file name
 neither breaks the text nor fools the reader.
@@ -7,13 +7,9 @@ neither breaks the text nor fools the reader.
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
-
-_CMD_SPECIAL = frozenset("%^&|<>!")
 
 
 def as_json_lines(value: object, indent: str | None) -> str:
@@ -84,16 +80,6 @@ def _escape(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     return char if char.isprintable() else f"\\U{ord(char):08x}"
-
-
-def as_line(words: list[str], *, windows: bool) -> str:
-    """Words as a line for the user's shell; "" when they cannot be seen, or Windows' shell would read more into them.
-
-    >>> as_line(["code", "a b"], windows=False), as_line(["code", "a b"], windows=True)
-    ("code 'a b'", 'code "a b"')
-    """
-    line = subprocess.list2cmdline(words) if windows else shlex.join(words)
-    return "" if not line.isprintable() or (windows and _CMD_SPECIAL & set(line)) else line
 
 
 RENDER: dict[str, Callable[[Any], str]] = {

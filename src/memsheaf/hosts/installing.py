@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
 from memsheaf.hosts.json_edit import merge, read_value
-from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE, OwnCommand, hook_line
+from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE, hook_line
 from memsheaf.hosts.settings_edit import NotEditable, find_foreign_entry
 from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings, read_target
 
@@ -32,7 +32,7 @@ class Placement(NamedTuple):
 
     def hook_line(self, host: str, event: str) -> str:
         """The shell command for a hook; whatever happens, the host sees no failure."""
-        return hook_line(OwnCommand(self.words, ["hook", host, event], self.home)) + IGNORE_FAILURE
+        return hook_line([*self.words, "hook", host, event], self.home) + IGNORE_FAILURE
 
 
 def program_words() -> list[str]:
@@ -87,12 +87,13 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
 
     Where the server of our name is somebody else's, it gets no permission, and no hook sends prompts to it.
     """
-    targets = _list_targets(name, place, is_own_server=True)
+    targets = list_targets(name, place)
     is_foreign = targets and find_foreign_entry(read_target(targets[0]), targets[0].format, targets[0].ours)
-    return _list_targets(name, place, is_own_server=False) if is_foreign else targets
+    return list_targets(name, place, is_own_server=False) if is_foreign else targets
 
 
-def _list_targets(name: str, place: Placement, *, is_own_server: bool) -> list[SettingsTarget]:
+def list_targets(name: str, place: Placement, *, is_own_server: bool = True) -> list[SettingsTarget]:
+    """Return the files of a host as `make_targets` does, without a look at them."""
     known = find_client(name)
     require_text([*place.words, place.home])
     words = [*place.words, "mcp", *(["--home", place.home] if place.home else [])]
