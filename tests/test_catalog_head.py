@@ -13,7 +13,7 @@ import pytest
 
 from cases import each_case
 from memsheaf.config import Settings
-from memsheaf.mcp.catalog_head import render_catalog_head
+from memsheaf.hosts.catalog_head import render_catalog_head
 from memsheaf.sheaf import Sheaf
 
 

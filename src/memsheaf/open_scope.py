@@ -428,7 +428,7 @@ class OpenScope:
             offer = "also"
         else:
             offer = "reading" if self.read_only else "all"
-        context, notes = self._prompt_file(CONTEXT), self._prompt_file(NOTES)
+        context, notes = self.prompt_file(CONTEXT), self.prompt_file(NOTES)
         room, limit = MAX_BYTES, budget // 3
         for _ in range(8):
             catalog = self._catalog(room).text
@@ -449,7 +449,7 @@ class OpenScope:
             limit = max(MIN_FILE_BYTES, limit - max(0, (missing + 1) // 2))
         return text
 
-    def _prompt_file(self, name: str) -> str:
+    def prompt_file(self, name: str) -> str:
         """Return the text of a file for every prompt, or why it is not shown; "" for an unconfirmed one."""
         data = self.store.published(name)
         memory = self._with_trust(parse(name, data)) if data else parse(name, b" ")

@@ -26,12 +26,13 @@ from memsheaf.hosts.local_socket import MESSAGE_BYTES, key_of
 class Server:
     """An MCP server as a host starts it, and its client."""
 
-    def __init__(self, hooks: HookRunner, *words: str) -> None:
+    def __init__(self, hooks: HookRunner, *words: str, client: str = "test") -> None:
         words = (sys.executable, "-m", "memsheaf", "mcp", *words)
         self.process = Program(words, stdin=subprocess.PIPE, cwd=hooks.project, env=hooks.environment)
         self.number = 0
-        client = {"name": "test", "version": "1"}
-        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        about = {"name": client, "version": "1"}
+        hello = self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
+        self.instructions = str(hello["instructions"])
 
     def ask(self, method: str, **params: Any) -> Any:
         self.number += 1
@@ -50,8 +51,8 @@ class Server:
 
 
 @contextmanager
-def serving(hooks: HookRunner, *words: str) -> Iterator[Server]:
-    server = Server(hooks, *words)
+def serving(hooks: HookRunner, *words: str, client: str = "test") -> Iterator[Server]:
+    server = Server(hooks, *words, client=client)
     try:
         server.call("memory_list")
         yield server
@@ -84,6 +85,27 @@ def test_the_running_server_answers_hooks_through_a_socket_of_this_user_alone(ho
     with serving(hooks):  # the socket of one that was killed is in nobody's way
         assert len(sockets(hooks)) == 1
     assert sockets(hooks) == []
+
+
+def test_what_a_hook_tells_at_the_start_is_not_in_the_instructions_of_the_server_as_well(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    with serving(hooks, client="claude-code") as server:  # without hooks, it is the server that tells
+        assert "We deploy the shop" in server.instructions
+    for host, client in (("claude-code", "claude-code"), ("copilot", "github-copilot-developer")):
+        assert hooks.run("install", host, "--yes").returncode == 0
+        with serving(hooks, client=client) as server:
+            assert server.instructions == ""
+    with serving(hooks, "--scope", "user", client="claude-code") as server:  # the hook tells of other scopes
+        assert server.instructions
+    with serving(hooks, client="zed") as server:
+        assert "We deploy the shop" in server.instructions
+
+    assert hooks.run("install", "codex", "--yes").returncode == 0
+    with serving(hooks, client="codex-mcp-client") as server:  # it runs no hook before a person trusts it
+        assert "We deploy the shop" in server.instructions
+    assert hooks.context("SessionStart", host="codex", source="startup")
+    with serving(hooks, client="codex-mcp-client") as server:
+        assert server.instructions == ""
 
 
 def test_a_folder_that_others_can_enter_holds_no_socket(hooks: HookRunner) -> None:

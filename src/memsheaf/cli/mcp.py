@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memsheaf import __version__
@@ -11,9 +12,9 @@ from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
+from memsheaf.hosts.catalog_head import render_instructions
 from memsheaf.hosts.local_socket import work_folder
-from memsheaf.mcp.catalog_head import render_catalog_head
-from memsheaf.mcp.protocol import Service
+from memsheaf.mcp.protocol import Instruct, Service
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around, with_hub
 
@@ -87,9 +88,9 @@ def mcp(call: Call) -> int:
     call.export_places()  # hooks and their worker go by these
     news = _start_upkeep(settings, scopes)
 
-    def render_head(room: int) -> str:
+    def instruct(text: str, client: object) -> str:
         news(settings.hub.start_seconds)
-        return render_catalog_head(settings, here(), scopes, room)
+        return render_instructions(settings, here(), scopes, text, client)
 
     def open_offer() -> Offer:
         from memsheaf.mcp.offer import Offer
@@ -97,12 +98,12 @@ def mcp(call: Call) -> int:
         memory = call.memory(by="agent", read_only=options.read_only)
         return Offer(memory, tree=around(here()))
 
-    serve(_service(call, render_head), open_offer, hooks=work_folder() if is_whole else "", news=news)
+    serve(_service(call, instruct), open_offer, hooks=work_folder() if is_whole else "", news=news)
     return 0
 
 
-def _service(call: Call, head: Callable[[int], str] | None = None) -> Service:
-    return Service(__version__, reading=call.options.read_only, tools=call.settings().tools, head=head)
+def _service(call: Call, instruct: Instruct | None = None) -> Service:
+    return Service(__version__, reading=call.options.read_only, tools=call.settings().tools, instruct=instruct)
 
 
 def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float], object]:
@@ -131,7 +132,7 @@ def _serve_http(call: Call) -> int:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         _start_upkeep(settings, call.scopes())
         return serve(
-            _service(call, lambda room: render_catalog_head(settings, here(), call.scopes(), room)),
+            _service(call, partial(render_instructions, settings, here(), call.scopes())),
             lambda alone: Offer(memory, tree=tree, remember=alone),
             site,
             listener,

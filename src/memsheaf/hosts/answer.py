@@ -212,14 +212,14 @@ class _Call:
             lost = [line for scope in layers.open_scopes(lasting=True) for line in scope.describe_lost()]
             moved = describe_moved(self.settings.places(self.cwd))
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
-            return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
+            from memsheaf.hosts.opening import render_opening
+
+            return lines + render_opening(layers, START_BYTES - len(lines.encode()))
 
     def _brief(self, room: int) -> str:
         """Return where the work stands, for a conversation that was compacted."""
-        from memsheaf.text.neutralize import cut_bytes
-
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
-            from memsheaf.work.brief import brief
+            from memsheaf.hosts.opening import brief, cut_bytes
 
             return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
 
@@ -323,23 +323,19 @@ def spawn(words: list[str]) -> int:
 
     Gives a descriptor that can be read from once it has ended, to be closed; -1 where there is none.
     """
-    words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
-    try:
-        shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
-        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
-        ended, output = os.pipe()
-        files = [*null, (os.POSIX_SPAWN_DUP2, output, 1)]
-        try:
-            os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=files, setsid=True), 0)
-        finally:
-            os.close(output)
-        return ended
-    except (AttributeError, NotImplementedError, OSError):
-        import subprocess
+    from subprocess import DEVNULL, Popen
 
-        flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-        null_file = subprocess.DEVNULL
-        subprocess.Popen(
-            words, stdin=null_file, stdout=null_file, stderr=null_file, creationflags=flags, start_new_session=True
-        )
+    words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
+    if os.name == "posix":
+        words = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
+    ended, output = os.pipe()
+    try:
+        process = Popen(words, stdin=DEVNULL, stdout=output, stderr=DEVNULL, start_new_session=True)
+        if os.name == "posix":
+            process.wait()
+    except OSError:
+        os.close(ended)
         return -1
+    finally:
+        os.close(output)
+    return ended

@@ -4,8 +4,9 @@
 the user (one, or for Linux, macOS and Windows) and in a `project`, the format, how its settings name an environment
 variable ("" when it takes no URL), and templates for a server that the host starts (`local`) and for one that runs
 already (`remote`). `more` has further files: what to `add`, and the template of a `hook` with its `events` and their
-timeouts. A `strict` host ignores a settings file with comments or trailing commas. `own_memory` is the setting of the
-host's own memory, which is on unless it says false. In paths `{NAME:default}` is a variable of the environment.
+timeouts; `told_by` is a pattern of what starts our hook where that is no command. A `strict` host ignores a settings
+file with comments or trailing commas. `own_memory` is the setting of the host's own memory, on unless it says false.
+In paths `{NAME:default}` is a variable of the environment.
 """
 
 from __future__ import annotations

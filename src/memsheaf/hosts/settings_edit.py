@@ -24,8 +24,8 @@ from memsheaf.hosts.own_commands import NAME, entry_words, read_server
 Wanted = Mapping[str, Any]
 Found = list[tuple[list[Step], object]]
 _OWN_YAML = r"""(?mx)
-    (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
-    | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""
+    \b (?:cmd|command) ["']?: [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* (?:,|\r?$)  # the program
+    | ["' ] -m ["']? (?: ,[ ] | [ ]* \r?\n [ ]* -[ ] ) ["']? memsheaf \b"""
 _HOOK_MENTION = rf"{NAME}\S*\s+hook\b"
 _PLAIN = (bool, int, float, type(None))  # a value that starts nothing, such as a timeout
 
@@ -280,7 +280,7 @@ def _yaml_block(text: str, ours: Wanted) -> tuple[re.Match[str] | None, re.Match
     if not block:
         return None, None
     child = _child_indent(block[2])
-    first_line = rf"(?m)^{child}(?:- name: *)?([\"']?){NAME}\1[ ]*(?::.*|\#.*)?\r?(?:\n|\Z)"
+    first_line = rf"(?m)^{child}(?:- (?:{{ *)?[\"']?name[\"']?: *)?([\"']?){NAME}\1[ ]*(?:[:,].*|\#.*)?\r?(?:\n|\Z)"
     deeper_lines = rf"((?:[ ]*(?:\#.*)?\r?\n)*{child}[ ]+[^\s\#].*(?:\n|\Z))*"
     entry = re.compile(first_line + deeper_lines)
     return block, entry.search(text, block.start(2), block.end(2))
@@ -303,9 +303,8 @@ def _insert_yaml(text: str, wanted: Wanted) -> Pieces:
         return []
     if not block:
         return _append(text, as_yaml(wanted), apart=False)
-    [held] = wanted.values()
     newline = _newline(text)
-    lines = newline.join(_child_indent(block[2]) + line for line in as_yaml(held).split("\n"))
+    lines = newline.join(_child_indent(block[2]) + line.strip() for line in as_yaml(wanted).split("\n")[1:])
     has_line_end = text[: block.start(2)].endswith("\n")
     return [(block.start(2), lines + newline if has_line_end else newline + lines)]
 
