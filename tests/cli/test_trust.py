@@ -15,7 +15,7 @@ import pytest
 
 from databases import contents
 from memsheaf import config
-from memsheaf.hosts.catalog_head import render_catalog_head
+from memsheaf.mcp.catalog_head import render_catalog_head
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Consolidation, Sheaf

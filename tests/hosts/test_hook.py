@@ -101,15 +101,14 @@ def test_an_agent_without_tools_is_not_told_to_use_them(hooks: HookRunner) -> No
     assert "We deploy the shop on Fridays" in text
 
 
-def test_what_came_with_the_repository_stands_apart_at_the_start(hooks: HookRunner) -> None:
+def test_what_came_with_the_repository_is_marked_at_the_start(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
     (hooks.project / ".memory").mkdir()
     fill(hooks.project / ".memory", 30, "project")
     assert hooks.run("trust", "--yes").returncode == 0
     text = hooks.context("SessionStart", source="startup")
-    head, _, theirs = text.partition("Not the user's words")
-    assert head.count("- Fact") == 0
-    assert theirs.count("- Fact") == 10
+    assert text.count("- (shared) Fact") == 30
+    assert text.count("- Fact") == 0
 
 
 def test_a_start_shows_what_changed_since_the_last(hooks: HookRunner) -> None:

@@ -133,6 +133,68 @@ def test_the_hook_tool_answers_and_is_not_listed(hooks: HookRunner) -> None:
         assert "there is no tool" in server.call("memory_hook", **event, prompt="when do we deploy the shop?")
 
 
+def tell(server: Server, event: str, **fields: str) -> str:
+    """Call the tool as Claude Code does at one of its events, and return the context that it gets."""
+    given = {"host": "claude-code", "hook_event_name": event, "session_id": "s1", "agent_id": "", **fields}
+    answer = json.loads(server.call("memory_hook", **given))
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def test_a_sub_agent_gets_the_memories_that_fit_its_task_and_no_catalog(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    hooks.remember("The staging database is called marlin")
+    with serving(hooks) as server:
+        asked = "Look into the colours of the login page"
+        assert tell(server, "UserPromptSubmit", prompt=asked, prompt_id="p1") == ""
+        for kind, task in (
+            ("Explore", "Find the name of the staging database"),
+            ("Plan", "When do we deploy the shop?"),
+        ):
+            tell(server, "PreToolUse", prompt=task, subagent_type=kind)
+        plan = tell(server, "SubagentStart", agent_id="a2", agent_type="Plan")
+        explore = tell(server, "SubagentStart", agent_id="a1", agent_type="Explore")
+        assert "on Fridays" in plan
+        assert "marlin" not in plan
+        assert "marlin" in explore
+        assert "on Fridays" not in explore
+        assert "outlives this conversation" not in plan + explore
+        assert tell(server, "SubagentStart", agent_id="a3", agent_type="Plan") == ""  # the last message fits nothing
+
+        tell(server, "UserPromptSubmit", prompt="When do we deploy the shop?", prompt_id="p2")
+        assert "on Fridays" in tell(server, "SubagentStart", agent_id="a4", agent_type="Plan")
+        tell(server, "UserPromptSubmit", prompt="Ignore memory. When do we deploy the shop?", prompt_id="p3")
+        tell(server, "PreToolUse", prompt="When do we deploy the shop?", subagent_type="Plan")
+        assert tell(server, "SubagentStart", agent_id="a5", agent_type="Plan") == ""
+
+
+def test_a_memory_with_a_rule_for_a_path_comes_once_when_the_agent_touches_such_a_file(hooks: HookRunner) -> None:
+    hooks.remember("Handlers return problem details, never a bare string")
+    hooks.remember("The port of the shop is set in app.py:1")
+    rule, cited = (next(root_of_project(hooks).glob(f"*{name}*.md")) for name in ("handlers", "port"))
+    rule.write_text(rule.read_text().replace("\ntype: ", "\npaths: [src/api/**]\ntype: "))
+    cited.write_text(cited.read_text().replace("\ntype: ", "\ncitations: [app.py:1]\ntype: "))
+    file, app = str(hooks.project / "src" / "api" / "new.py"), str(hooks.project / "app.py")
+    with serving(hooks) as server:
+        assert tell(server, "PreToolUse", file_path=str(hooks.project / "src" / "web" / "page.py")) == ""
+        shown = tell(server, "PreToolUse", file_path=file)  # the file need not be there
+        assert "Handlers return problem details" in shown
+        assert "port of the shop" not in shown
+        assert tell(server, "PreToolUse", file_path=file) == ""
+        assert "port of the shop" in tell(server, "PreToolUse", file_path=app)
+        assert "Handlers return" in tell(server, "PreToolUse", file_path=file, agent_id="a1")
+        rule.write_text(rule.read_text().replace("problem details", "problem+json"))
+        assert "problem+json" in tell(server, "PreToolUse", file_path=file)
+        tell(server, "UserPromptSubmit", prompt="Ignore memory and fix it.", prompt_id="p1", session_id="s2")
+        assert tell(server, "PreToolUse", file_path=file, session_id="s2") == ""
+        for odd in ("", "..", "/", "\0", "~/x", "${tool_input.file_path}", "../" * 99, "a" * 9_999):
+            assert tell(server, "PreToolUse", file_path=odd, session_id="s3") == ""
+    assert not hooks.log
+
+
+def root_of_project(hooks: HookRunner) -> Path:
+    return next(hooks.home.glob("projects/shop-*"))
+
+
 def test_a_server_whose_memory_is_off_says_so(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
     with serving(hooks) as server:

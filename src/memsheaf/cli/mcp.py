@@ -12,8 +12,8 @@ from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
-from memsheaf.hosts.catalog_head import render_instructions
 from memsheaf.hosts.local_socket import work_folder
+from memsheaf.mcp.catalog_head import render_instructions
 from memsheaf.mcp.protocol import Instruct, Service
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around, with_hub
@@ -102,7 +102,7 @@ def mcp(call: Call) -> int:
     return 0
 
 
-def _service(call: Call, instruct: Instruct | None = None) -> Service:
+def _service(call: Call, instruct: Instruct = lambda text, client: text) -> Service:
     return Service(__version__, reading=call.options.read_only, tools=call.settings().tools, instruct=instruct)
 
 

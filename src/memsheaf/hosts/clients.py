@@ -4,9 +4,9 @@
 the user (one, or for Linux, macOS and Windows) and in a `project`, the format, how its settings name an environment
 variable ("" when it takes no URL), and templates for a server that the host starts (`local`) and for one that runs
 already (`remote`). `more` has further files: what to `add`, and the template of a `hook` with its `events` and their
-timeouts; `told_by` is a pattern of what starts our hook where that is no command. A `strict` host ignores a settings
-file with comments or trailing commas. `own_memory` is the setting of the host's own memory, on unless it says false.
-In paths `{NAME:default}` is a variable of the environment.
+timeouts, `server_events` those that only our server can answer; `told_by` is a pattern of what starts our hook where
+that is no command. A `strict` host ignores a settings file with comments or trailing commas. `own_memory` is the
+setting of the host's own memory, on unless it says false. In paths `{NAME:default}` is a variable of the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memsheaf.hosts.formats import RENDER
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
 _VARIABLE = r"\{(\w+):([^}]*)\}"
-PASTED = "TOKEN"  # where a client reads no variable, and the token itself has to stand
+TOKEN_NOTE = "{} takes the token from the variable `{}` of its environment."
 
 with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8") as _file:
     CLIENTS: Mapping[str, Mapping[str, Any]] = json.load(_file)
@@ -58,7 +58,7 @@ def describe_client(client: str, *, words: Sequence[str], url: str = "", token: 
         "files": files,
         "format": known["format"],
         "config": RENDER[known["format"]](fill(known["remote" if url else "local"], values)),
-        "note": _note(known, token) if url else "",
+        "note": known.get("token_note", TOKEN_NOTE).format(known["title"], token) if url else "",
     }
 
 
@@ -128,14 +128,6 @@ def require_text(words: Sequence[str]) -> None:
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
             shown = word.encode("ascii", "backslashreplace").decode()
             raise hinted(Refused(f"{shown!r} is no text: no settings can hold it"), "Choose names in valid UTF-8.")
-
-
-def _note(client: Mapping[str, Any], token: str) -> str:
-    if client["variable"] == PASTED:
-        return f"Put the token itself where {PASTED} stands: {client['title']} reads no variable there."
-    if client["variable"].startswith("${input:"):
-        return f"{client['title']} asks for the token when it starts the server, and keeps it."
-    return f"{client['title']} takes the token from the variable `{token}` of its environment."
 
 
 def _system() -> str:

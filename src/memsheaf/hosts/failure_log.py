@@ -14,7 +14,7 @@ LOG_BYTES = 64 << 10
 
 
 def note_failure(host: str, event: str, said: str) -> None:
-    """Add a line to the log that `memsheaf doctor` shows; the oldest half goes when it is long."""
+    """Add a line to the log that `memsheaf doctor` shows; a long one makes room, and is kept as `hooks.log.old`."""
     try:
         from memsheaf.config import state_folder
         from memsheaf.guard.secrets import without_secrets
@@ -24,13 +24,10 @@ def note_failure(host: str, event: str, said: str) -> None:
         path = os.path.join(folder, LOG)
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = " ".join(without_secrets(f"{at} {host} {event}: {said}").split())[:500]
-        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
-            with open(path, "rb") as file:
-                kept = file.read()[-LOG_BYTES // 2 :].partition(b"\n")[2]
-            with open(f"{path}.new", "wb") as file:
-                file.write(kept)
-            os.replace(f"{path}.new", path)
         with open(path, "ab") as file:
             file.write(f"{line}\n".encode("utf-8", "replace"))
+            is_long = file.tell() > LOG_BYTES
+        if is_long:
+            os.replace(path, f"{path}.old")
     except BaseException:  # noqa: BLE001  a full disk, no permission: there is nobody to tell
         pass

@@ -93,16 +93,13 @@ class HostHealth(NamedTuple):
         """The state in a few words."""
         if not self.installed:
             return "installed as a plugin" if self.plugin else f"found, not installed: memsheaf install {self.host}"
-        parts = ["installed"]
+        text = "installed"
         for name, (milliseconds, problem) in (("server", self.server), ("hook", self.hook)):
-            if problem:
-                parts.append(f"{name} does not answer")
-            elif milliseconds:
-                parts.append(f"{name} answers in {milliseconds} ms")
-        if self.last:
-            event, at = max(self.last.items(), key=itemgetter(1))
-            parts.append(f"last hook {event} at {at}")
-        return "; ".join(parts)
+            if milliseconds or problem:
+                text += f"; {name} does not answer" if problem else f"; {name} answers in {milliseconds} ms"
+        for event, at in sorted(self.last.items(), key=itemgetter(1))[-1:]:
+            text += f"; last hook {event} at {at}"
+        return text
 
 
 def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True) -> list[HostHealth]:
@@ -149,7 +146,7 @@ def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True
         server, hook = _try("mcp", place, cwd), _try("hook", place, cwd)
         for number, host in enumerate(hosts):
             if host.installed and not host.others:
-                has_hooks = any("events" in more or "is_hook" in more for more in CLIENTS[host.host].get("more", ()))
+                has_hooks = "more" in CLIENTS[host.host]
                 hosts[number] = host._replace(server=server, hook=hook if has_hooks else Answered())
     return hosts
 

@@ -169,10 +169,8 @@ def _to_text(folder: str, name: str, data: bytes) -> ForeignMemory | LeftOut:
         text = data.decode()
     except UnicodeDecodeError:
         return LeftOut(name, "it is not UTF-8 text")
-    if not text.strip():
-        return LeftOut(name, "it is empty")
-    if "\0" in text:
-        return LeftOut(name, "it holds zero bytes")
+    if not text.strip() or "\0" in text:
+        return LeftOut(name, "it is empty, or holds zero bytes")
     changed = time.localtime(os.lstat(os.path.join(folder, name)).st_mtime)
     return ForeignMemory(name, text=text, path=name, day=time.strftime("%Y-%m-%d", changed))
 
@@ -347,9 +345,8 @@ def _read_mem0(file: str, _: Surroundings) -> Foreign:
         entries = [{"id": key, "memory": row["new_memory"], **row} for key, row in last.items()]
     else:
         entries = _parse(_read_text(file))
-        for key in ("results", "memories"):
-            if isinstance(entries, dict) and key in entries:
-                entries = entries[key]
+        if isinstance(entries, dict):
+            entries = entries.get("results", entries.get("memories"))
     if not isinstance(entries, list):
         raise _wrong_shape(file, "mem0", "`json.dump(memory.get_all(…), file)` makes one.")
     for number, entry in enumerate(entries, 1):
@@ -365,27 +362,23 @@ def _read_server_memory(file: str, _: Surroundings) -> Foreign:
     """Yield the graph of @modelcontextprotocol/server-memory: an entity with its relations is a memory."""
     if not file:
         raise hinted(Refused("MEMORY_FILE_PATH does not say where the file is"), "Name its memory.jsonl.")
-    entities: dict[str, Fields] = {}
-    relations: list[tuple[str, Fields]] = []
+    kinds: dict[str, str] = {}
+    facts: dict[str, list[str]] = {}
     for number, line in enumerate(_read_text(file).splitlines(), 1):
         if not line.strip():
             continue
-        where, value = f"line {number}", _parse(line)
+        value = _parse(line)
         entry: Fields = value if isinstance(value, dict) else {}
         if entry.get("type") == "entity" and (name := _text(entry, "name")):
-            entities[name] = entry
-        elif entry.get("type") == "relation" and _text(entry, "from"):
-            relations.append((where, entry))
+            kinds[name] = _text(entry, "entityType")
+            facts.setdefault(name, [])[:0] = map(str, _list_in(entry.get("observations")))
+        elif entry.get("type") == "relation" and (name := _text(entry, "from")):
+            facts.setdefault(name, []).append(f"{entry.get('relationType')} [[{entry.get('to')}]]")
         else:
-            yield LeftOut(where, "it is neither an entity nor a relation")
-    if not entities:
+            yield LeftOut(f"line {number}", "it is neither an entity nor a relation")
+    if not facts:
         raise _wrong_shape(file, "server-memory", "It has a JSON object in each line.")
-    for where, relation in relations:
-        if relation["from"] not in entities:
-            yield LeftOut(where, "it begins at an entity that is not there")
-    for name, entity in entities.items():
-        lines = [str(observation) for observation in _list_in(entity.get("observations"))]
-        lines += [f"{each.get('relationType')} [[{each.get('to')}]]" for _, each in relations if each["from"] == name]
+    for name, lines in facts.items():
         if not lines:
             yield LeftOut(f"entity {name}", "nothing is observed of it")
             continue
@@ -393,7 +386,7 @@ def _read_server_memory(file: str, _: Surroundings) -> Foreign:
             f"entity {name}",
             "\n".join(f"- {line}" for line in lines),
             name=name.replace("_", " "),
-            description=f"{_text(entity, 'entityType')} {name}: {lines[0]}".strip(),
+            description=f"{kinds.get(name, '')} {name}: {lines[0]}".strip(),
             kind="user" if name.lower() in USER_ENTITIES else "project",
         )
 

@@ -123,7 +123,8 @@ _Part = tuple[Mapping[str, Any], Any, Any]  # where a file is, all that is ours 
 
 def _hooks(name: str, more: Mapping[str, Any], place: Placement, is_own_server: bool) -> _Part:
     hooks = {}
-    for event, given in more["events"].items():
+    events = more["events"] | more.get("server_events", {}) if is_own_server else more["events"]
+    for event, given in events.items():
         template, timeout = more["hook"], given
         if isinstance(given, dict):  # a hook that asks our server
             template, timeout = (given, 0) if is_own_server else (template, PROMPT_HOOK_SECONDS)
@@ -148,7 +149,7 @@ def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[_Part]:
         "mcp__plugin_memsheaf_memsheaf": "mcp__memsheaf",
     }
     for name in sorted(os.listdir(source)) if os.path.isdir(source) else [""]:
-        with open(os.path.join(source, name).rstrip(os.sep), encoding="utf-8") as file:
+        with open(f"{source}/{name}".rstrip("/"), encoding="utf-8") as file:
             text = file.read()
         for old, new in values.items():
             text = text.replace(old, new)

@@ -80,15 +80,9 @@ class JsonText:
             place = _skip(self.strict, comma + has_comma)
         return members
 
-    def indent(self, at: int) -> str:
-        """Return the spaces at the begin of a line."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
-        return line[: len(line) - len(line.lstrip(" \t"))]
-
-    def own_indent(self, at: int) -> str | None:
-        """Return the spaces before a place, None if there is more before it in its line."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
-        return None if line.strip(" \t") else line
+    def lead(self, at: int) -> str:
+        """Return what stands before a place in its line."""
+        return self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -145,8 +139,9 @@ def insert_json(text: str, wanted: dict[str, object]) -> Pieces:
     if not isinstance(document.value, dict):
         raise ValueError("it is not an object")
     members = document.members(document.root)
-    unit = document.own_indent(members[0].start) if members else ""
-    return sorted(_insert_into(document, document.root, document.value, wanted, (newline, unit or "  ")))
+    unit = document.lead(members[0].start) if members else ""
+    unit = "  " if unit.strip(" \t") else unit or "  "
+    return sorted(_insert_into(document, document.root, document.value, wanted, (newline, unit)))
 
 
 def _insert_into(
@@ -177,8 +172,11 @@ def _piece(
     Some hosts know the items of an array by their number, so ours never come before those of others.
     """
     text, members = document.text, document.members(at)
-    outer = document.indent(at)
-    inner = (document.own_indent(members[0].start) if members else None) or outer + unit
+    outer = document.lead(at)
+    outer = outer[: len(outer) - len(outer.lstrip(" \t"))]
+    inner = document.lead(members[0].start) if members else ""
+    if not inner or inner.strip(" \t"):
+        inner = outer + unit
     is_inline = members and "\n" not in text[at : members[0].start]
     lead = " " if is_inline else newline + inner
     lines = (

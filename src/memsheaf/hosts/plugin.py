@@ -38,10 +38,8 @@ def plugin_files(words: Sequence[str]) -> Mapping[str, str]:
             if place.endswith(".json"):
                 place = f".claude-plugin/{place}"
             with open(path, encoding="utf-8") as file:
-                files[place] = file.read()
-    values = {"{memsheaf}": shlex.join(words), "{version}": __version__}
-    for old, new in values.items():
-        files = {name: text.replace(old, new) for name, text in files.items()}
+                text = file.read()
+            files[place] = text.replace("{memsheaf}", shlex.join(words)).replace("{version}", __version__)
     return files
 
 

@@ -106,7 +106,12 @@ class Service:
     """
 
     def __init__(
-        self, version: str, *, reading: bool = False, tools: bool = True, instruct: Instruct | None = None
+        self,
+        version: str,
+        *,
+        reading: bool = False,
+        tools: bool = True,
+        instruct: Instruct = lambda text, client: text,
     ) -> None:
         self.info = {"name": "memsheaf", "title": "memsheaf", "version": version}
         with open(os.path.join(os.path.dirname(__file__), "listing.json"), encoding="utf-8") as file:
@@ -121,9 +126,7 @@ class Service:
 
     def introduce(self, client: object) -> Message:
         """Return what a client learns first: capabilities, and how to use memory with the head of the catalog."""
-        instructions = self.listing["instructions"]
-        if self._instruct:
-            instructions = self._instruct(instructions, client)
+        instructions = self._instruct(self.listing["instructions"], client)
         capabilities = {
             "prompts": {"listChanged": False},
             "resources": {"subscribe": False, "listChanged": True},
@@ -169,8 +172,8 @@ class McpConversation:
         if method == "ping":
             return self.respond(request, {})
         if method == "server/discover":
-            introduction = self._service.introduce(meta_of(params).get(CLIENT_KEY))
-            return self.respond(request, {"supportedVersions": [MODERN_VERSION]} | introduction)
+            about = {"supportedVersions": [MODERN_VERSION]}
+            return self.respond(request, about | self._service.introduce(meta_of(params).get(CLIENT_KEY)))
         if key := LISTS.get(method):
             return self.respond(request, {key: self._service.listing[key]})
         if request.id in self._running:

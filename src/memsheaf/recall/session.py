@@ -27,6 +27,7 @@ from memsheaf.text.spoken import unwrapped
 from memsheaf.worktree import WorkingTree
 
 if TYPE_CHECKING:
+    from memsheaf.index.database import Row
     from memsheaf.recall.turns import Turn
 
 IGNORED = "the user asked to ignore memory in this turn"
@@ -112,6 +113,12 @@ class Session:
             return Recall(gate=IGNORED)
         occasion = self._occasion(message)._replace(is_query=is_query)
         return self._count_shown(self._recall(occasion), message)
+
+    def show(self, rows: Sequence[Row]) -> Recall:
+        """Return these memories as a recall, each once in the conversation; nothing while ignoring."""
+        if self.ignoring:
+            return Recall(gate=IGNORED)
+        return self._count_shown(self._recall(self._occasion("", keep=False)._replace(rows=rows)), "")
 
     def why(self, message: str) -> Recall:
         """Return what `recall` would give for a person's query now, and why; nothing is counted as shown."""
