@@ -167,7 +167,9 @@ def test_a_sub_agent_gets_the_memories_that_fit_its_task_and_no_catalog(hooks: H
         assert tell(server, "SubagentStart", agent_id="a5", agent_type="Plan") == ""
 
 
-def test_a_memory_with_a_rule_for_a_path_comes_once_when_the_agent_touches_such_a_file(hooks: HookRunner) -> None:
+def test_a_memory_with_a_rule_for_a_path_comes_once_when_the_agent_touches_such_a_file(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
     hooks.remember("Handlers return problem details, never a bare string")
     hooks.remember("The port of the shop is set in app.py:1")
     rule, cited = (next(root_of_project(hooks).glob(f"*{name}*.md")) for name in ("handlers", "port"))
@@ -183,7 +185,7 @@ def test_a_memory_with_a_rule_for_a_path_comes_once_when_the_agent_touches_such_
         assert "port of the shop" in tell(server, "PreToolUse", file_path=app)
         assert "Handlers return" in tell(server, "PreToolUse", file_path=file, agent_id="a1")
         rule.write_text(rule.read_text().replace("problem details", "problem+json"))
-        assert "problem+json" in tell(server, "PreToolUse", file_path=file)
+        eventually(lambda: "problem+json" in tell(server, "PreToolUse", file_path=file))
         tell(server, "UserPromptSubmit", prompt="Ignore memory and fix it.", prompt_id="p1", session_id="s2")
         assert tell(server, "PreToolUse", file_path=file, session_id="s2") == ""
         for odd in ("", "..", "/", "\0", "~/x", "${tool_input.file_path}", "../" * 99, "a" * 9_999):

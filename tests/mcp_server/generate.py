@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memsheaf.hosts.clients import CLIENTS, TOKEN, describe_client
+from memsheaf.hosts.clients import CLIENTS, PATH_VARIABLE, SYSTEMS, TOKEN, describe_client
 from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
 from memsheaf.prompts import read_prompt
 from memsheaf.tools import READING, TOOLS, schema
@@ -80,10 +81,20 @@ def page() -> str:
     return "\n".join([_START, *(part for name in CLIENTS for part in _section(name))])
 
 
+def _shown_file(known: Mapping[str, Any], system: str) -> str:
+    """Return where the settings are, as people write it."""
+    files = known["files"]
+    place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
+    place = re.sub(PATH_VARIABLE, lambda found: str(found[2]), place)
+    is_path = system == "Windows" and place.startswith("~")
+    return "%USERPROFILE%" + place[1:].replace("/", "\\") if is_path else place
+
+
 def _section(name: str) -> Iterator[str]:
     found = describe_client(name, words=["memsheaf", "mcp"])
     yield f"## {found['title']}\n\n`memsheaf mcp --print-config {name}`\n"
-    yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
+    places = dict.fromkeys(_shown_file(CLIENTS[name], system) for system in SYSTEMS)
+    yield f"In {', '.join(f'`{place}`' for place in places)}:\n"
     yield f"```{found['format']}\n{found['config']}\n```\n"
     if not CLIENTS[name]["variable"]:
         yield "Only stdio is described here.\n"

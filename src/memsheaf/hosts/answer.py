@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from memsheaf.config import Settings
+    from memsheaf.hosts.path_rules import PathRules
     from memsheaf.index.database import Row
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
@@ -76,10 +77,9 @@ class HookAnswers:
         self._cwd = cwd
         self._news = news
         self.ends = ends
-        self._sessions: dict[str, Session] = {}
-        self.asked: dict[str, str] = {}  # the last message of a conversation, "" where memory is ignored
+        self.sessions: dict[str, Session] = {}
         self.tasks: dict[str, list[tuple[str, str]]] = {}  # of sub-agents that are about to begin, with their types
-        self._patterns: dict[tuple[str, str, str], Sequence[str]] = {}
+        self._rules: PathRules | None = None
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
         """Return what the host is to read on standard output; after an error, which is logged, nothing."""
@@ -134,17 +134,18 @@ class HookAnswers:
 
     def find_rules(self, layers: Sheaf, cwd: str, file: str) -> list[Row]:
         """Return the memories with a rule for a file of the working tree around a folder."""
-        from memsheaf.hosts.path_rules import find_rules, path_in
+        from memsheaf.hosts.path_rules import PathRules, path_in
 
+        self._rules = self._rules or PathRules()
         path = path_in(around(cwd), file)
-        return find_rules(layers, path, self._patterns) if path else []
+        return self._rules.find(layers, path) if path else []
 
     def session(self, name: str, layers: Sheaf, tree: str) -> Session:
         """The memory side of a conversation; a server knows what was said before in it."""
-        found = self._sessions.pop(name, None) or layers.session(tree=tree)
-        self._sessions[name] = found
-        if len(self._sessions) > SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
+        found = self.sessions.pop(name, None) or layers.session(tree=tree)
+        self.sessions[name] = found
+        if len(self.sessions) > SESSIONS:
+            del self.sessions[next(iter(self.sessions))]
         return found
 
 
@@ -252,12 +253,6 @@ class _Call:
         from memsheaf.text.requests import is_silent
 
         session, recalled = self._recall(lambda session: session.recall(prompt))
-        if not self.is_sub_agent:
-            asked = self.answers.asked
-            asked[self.event.text("session_id")] = "" if session.ignoring else prompt
-            if len(asked) > SESSIONS:
-                del asked[next(iter(asked))]
-                self.answers.tasks.clear()
         with open_conversation(*self.conversation) as found:
             found.data["reach"] = session.privacy
             if self.event.typed and not self.event.transcript and not self.is_sub_agent:
@@ -288,8 +283,10 @@ class _Call:
         if task := self.event.text("prompt"):
             waiting = self.answers.tasks.setdefault(conversation, [])
             waiting[:] = [*waiting, (self.event.text("subagent_type"), task)][-MAX_TASKS:]
-        file = self.event.text("file_path")
-        if not file or self.answers.asked.get(conversation) == "":
+            if len(self.answers.tasks) > SESSIONS:
+                self.answers.tasks.clear()
+        main, file = self.answers.sessions.get(conversation), self.event.text("file_path")
+        if not file or (main and main.ignoring):
             return HookReply()
         with self.answers.layers(self.settings, self.cwd, read_only=True) as layers:
             rows = self.answers.find_rules(layers, self.cwd, file)
@@ -298,14 +295,14 @@ class _Call:
     def _begin_sub_agent(self) -> HookReply:
         """Show the memories that fit the task of a sub-agent; where that is not known, the user's last message."""
         conversation, kind = self.event.text("session_id"), self.event.text("agent_type")
-        asked = self.answers.asked.get(conversation)
-        waiting = self.answers.tasks.get(conversation, [])
-        task = next((task for task in waiting if task[0] in ("", kind)), None)
-        if task:
+        main, waiting = self.answers.sessions.get(conversation), self.answers.tasks.get(conversation, [])
+        texts = [main.texts[-1]] if main and main.texts else []
+        for task in [task for task in waiting if task[0] in ("", kind)][:1]:
             waiting.remove(task)
-            if asked != "":  # memory is not to be ignored
-                asked = task[1]
-        return HookReply(self._recall(lambda session: session.recall(asked))[1].text if asked else "")
+            texts = [task[1]]
+        if not texts or (main and main.ignoring):
+            return HookReply()
+        return HookReply(self._recall(lambda session: session.recall(texts[0]))[1].text)
 
     def _line(self, recalled: int) -> str:
         """The status line, each item once: recalled now, learned since the last time, waiting for review."""

@@ -23,7 +23,7 @@ from memsheaf.hosts.formats import RENDER
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
-_VARIABLE = r"\{(\w+):([^}]*)\}"
+PATH_VARIABLE = r"\{(\w+):([^}]*)\}"
 TOKEN_NOTE = "{} takes the token from the variable `{}` of its environment."
 
 with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8") as _file:
@@ -32,7 +32,7 @@ with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8
 
 
 def describe_client(client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN) -> dict[str, Any]:
-    """All there is to say to a client: `config` is the text for `file`, which is elsewhere on other systems.
+    """All there is to say to a client: `config` is the text for `file`.
 
     Without `url` the client starts the server itself, with `words`. `token` is the variable that holds the token.
     Raises Refused when the client is not known, or cannot do that.
@@ -50,12 +50,11 @@ def describe_client(client: str, *, words: Sequence[str], url: str = "", token: 
     require_text((*words, url, token))
     bearer = f"Bearer {known['variable'].replace('NAME', token)}"
     values = {**server_values(client, words), "url": url, "token": token, "bearer": bearer}
-    files = {system: _shown_file(known, system) for system in SYSTEMS}
+    file = known["files"] if known.get("by_hand") else settings_path(known["files"], os.environ)
     return {
         "client": client,
         "title": known["title"],
-        "file": files[_system()],
-        "files": files,
+        "file": file,
         "format": known["format"],
         "config": RENDER[known["format"]](fill(known["remote" if url else "local"], values)),
         "note": known.get("token_note", TOKEN_NOTE).format(known["title"], token) if url else "",
@@ -89,19 +88,10 @@ def settings_path(place: str | Sequence[str], environment: Mapping[str, str]) ->
     '/srv/codex/config.toml'
     """
     place = place if isinstance(place, str) else place[SYSTEMS.index(_system())]
-    place = re.sub(_VARIABLE, lambda found: environment.get(found[1]) or found[2], place)
+    place = re.sub(PATH_VARIABLE, lambda found: environment.get(found[1]) or found[2], place)
     home = environment.get("HOME") or os.path.expanduser("~")
     place = home + place[1:] if place.startswith("~") else place
     return os.path.abspath(os.path.expandvars(place) if os.name == "nt" else place)
-
-
-def _shown_file(known: Mapping[str, Any], system: str) -> str:
-    """Return where the settings are, as people write it."""
-    files = known["files"]
-    place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
-    place = re.sub(_VARIABLE, lambda found: str(found[2]), place)
-    is_path = system == "Windows" and place.startswith("~")
-    return "%USERPROFILE%" + place[1:].replace("/", "\\") if is_path else place
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:

@@ -235,10 +235,8 @@ def _read_rules(files: Foreign) -> Foreign:
             continue
         header = _RULE_HEADER.match(file.text)
         body = file.text[header.end() if header else 0 :].strip()
-        if not body:
-            yield LeftOut(file.where, "it is empty")
-        elif not file.path.endswith((".mdc", ".md")):
-            yield LeftOut(file.where, "it is no rule: its name does not end in .mdc")
+        if not body or not file.path.endswith((".mdc", ".md")):
+            yield LeftOut(file.where, "it is empty, or no rule: its name does not end in .mdc")
         else:
             lines = (line.partition(":") for line in (header[1] or "").splitlines()) if header else ()
             fields = {key.strip(): value.strip().strip("\"'[]") for key, _, value in lines}

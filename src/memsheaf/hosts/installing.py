@@ -162,10 +162,7 @@ def make_removals(name: str, place: Placement, files: SettingsFiles) -> list[Set
     targets = [target._replace(wanted=None) for target in make_targets(name, place)]
     known = {os.path.realpath(target.path) for target in targets}
     for path, format in files.recorded(name, place.project):
-        alike = [target for target in targets if target.format == format]
+        alike = [target for target in targets if os.path.basename(target.path) == os.path.basename(path)]
         if path not in known and alike:  # by another value of a variable, such as CODEX_HOME
-            ours: Any = {}
-            for target in alike:
-                ours = merge(ours, target.ours)
-            targets.append(SettingsTarget(name, path, format, ours, None, place.project))
+            targets.append(alike[0]._replace(path=path, format=format))
     return targets

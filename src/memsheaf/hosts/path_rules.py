@@ -10,6 +10,7 @@ several patterns the last that fits decides, and one that begins with `!` takes 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -19,7 +20,8 @@ from memsheaf.index.database import Row
 from memsheaf.open_scope import OpenScope
 from memsheaf.sheaf import Sheaf
 
-MAX_PATTERNS = 100  # of one memory
+LOOK_SECONDS = 2.0  # between two looks for edits by hand
+READ_SECONDS = 0.3  # for new files at once: an agent waits for it, and the rest is read with the next look
 
 
 def fits(patterns: Sequence[str], path: str) -> bool:
@@ -60,20 +62,35 @@ def _fits_steps(steps: Sequence[str], names: Sequence[str]) -> bool:
     return all(step == "**" for step in steps[max(places) :])
 
 
-def find_rules(layers: Sheaf, path: str, known: dict[tuple[str, str, str], Sequence[str]]) -> list[Row]:
-    """Return the memories with a rule for a path below the root of the working tree.
+class PathRules:
+    """The rules of all memories, for one process. The files are looked at only now and then, and read once."""
 
-    `known` keeps the patterns of each version of a text from one call to the next.
-    """
-    found = []
-    for scope in layers.open_scopes():
-        for row in scope.list():
+    def __init__(self) -> None:
+        self._patterns: dict[tuple[str, str, str], Sequence[str]] = {}
+        self._rules: dict[str, tuple[str, float, list[tuple[Row, Sequence[str]]]]] = {}
+
+    def find(self, layers: Sheaf, path: str) -> list[Row]:
+        """Return the memories with a rule for a path below the root of the working tree."""
+        found = []
+        for scope in layers.open_scopes():
+            last, looked_at, rules = self._rules.get(scope.name, ("", 0.0, []))
+            if last != scope.store.last_id() or time.monotonic() > looked_at + LOOK_SECONDS:
+                rules = self._read(scope)
+                self._rules[scope.name] = scope.store.last_id(), time.monotonic(), rules
+            found += [row for row, patterns in rules if fits(patterns, path)]
+        return found
+
+    def _read(self, scope: OpenScope) -> list[tuple[Row, Sequence[str]]]:
+        scope.index.look()
+        rules = []
+        end = time.monotonic() + READ_SECONDS
+        for row in scope.rows_under(""):
             key = scope.name, row.path, row.version
-            if key not in known:
-                known[key] = _read_patterns(scope, row)
-            if fits(known[key], path):
-                found.append(row)
-    return found
+            if key not in self._patterns and time.monotonic() < end:
+                self._patterns[key] = _read_patterns(scope, row)
+            if patterns := self._patterns.get(key):
+                rules.append((row._replace(scope=scope.name), patterns))
+        return rules
 
 
 def _read_patterns(scope: OpenScope, row: Row) -> Sequence[str]:
@@ -84,7 +101,7 @@ def _read_patterns(scope: OpenScope, row: Row) -> Sequence[str]:
         return ()
     cited = [citations.parse(text) for text in memory.citations]
     files = [f"/{citation.path}" for citation in cited if citation]
-    return [*memory.paths[:MAX_PATTERNS], *files]
+    return [*memory.paths, *files]
 
 
 def path_in(tree: str, file: str) -> str:

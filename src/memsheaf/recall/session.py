@@ -59,8 +59,8 @@ class Session:
 
     `tree` is the working folder: what a memory cites and names is looked up there. `spent` is how many bytes of
     memories this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`:
-    `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called. `privacy` is how far
-    the user's wish not to store anything reaches: see `follow_privacy`.
+    `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called. `texts` are the last
+    messages, and `privacy` is how far the user's wish not to store anything reaches: see `follow_privacy`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Session:
         self._deadline = deadline
         self._tree = tree
         self._guard = threading.Lock()
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
         self._ignored: set[str] = set()
         self._running: _BackgroundRecall | None = None
@@ -184,9 +184,9 @@ class Session:
 
     def _occasion(self, message: str, tools: Sequence[str] = (), *, keep: bool = True) -> Occasion:
         with self._guard:
-            texts = [*self._texts, message][-QUERY_TEXTS:]
+            texts = [*self.texts, message][-QUERY_TEXTS:]
             if keep:
-                self._texts = texts
+                self.texts = texts
             return Occasion(
                 texts=texts,
                 today=time.strftime("%Y-%m-%d", time.localtime(self._memory.clock())),
