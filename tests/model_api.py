@@ -1,11 +1,13 @@
 """Language models on loopback for tests with real clients: the APIs of Anthropic, OpenAI (both) and Google.
 
-Every request is kept. Every answer is one short text: what matters is what a client asks, and with which context.
+Every request is kept. Every answer is one short text, or the call that a message asks for: what matters is what a
+client asks, and with which context.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 ANSWER = "Noted."
+CALL = re.compile(r"CALL (\w+) (\{.*?\})")
+"""In a message to Anthropic's API, the tool that is called, and its input as JSON."""
 COUNT = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 
@@ -89,12 +93,28 @@ def _anthropic(body: dict[str, Any]) -> Events:
     text = {"type": "text", "text": ANSWER}
     if not body.get("stream"):
         return [("", message | {"content": [text], "stop_reason": "end_turn"})]
+    asked = json.dumps(body["messages"])
+    if "tool_result" not in asked and (call := CALL.search(asked)):
+        return _call_tool(message, call[1], json.loads(f'"{call[2]}"'))
     events: dict[str, dict[str, Any]] = {
         "message_start": {"message": message},
         "content_block_start": {"index": 0, "content_block": text | {"text": ""}},
         "content_block_delta": {"index": 0, "delta": {"type": "text_delta", "text": ANSWER}},
         "content_block_stop": {"index": 0},
         "message_delta": {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": USAGE},
+        "message_stop": {},
+    }
+    return [(kind, {"type": kind} | data) for kind, data in events.items()]
+
+
+def _call_tool(message: dict[str, Any], name: str, given: str) -> Events:
+    call = {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}}
+    events: dict[str, dict[str, Any]] = {
+        "message_start": {"message": message},
+        "content_block_start": {"index": 0, "content_block": call},
+        "content_block_delta": {"index": 0, "delta": {"type": "input_json_delta", "partial_json": given}},
+        "content_block_stop": {"index": 0},
+        "message_delta": {"delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": USAGE},
         "message_stop": {},
     }
     return [(kind, {"type": kind} | data) for kind, data in events.items()]

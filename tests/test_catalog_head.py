@@ -34,7 +34,7 @@ def names(text: str) -> list[str]:
     return re.findall(r"(?m)^- (\S+): ", text)
 
 
-@each_case("room", [0, 60, 150, 300, 1_200, 2_000])
+@each_case("room", [0, 60, 160, 300, 1_200, 2_000])
 def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room: int) -> None:
     text = head(layers, room)
 
@@ -43,7 +43,7 @@ def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room
         assert text.endswith(f"\n({60 - len(shown)} more: `memory_view` shows the catalog.)")
         assert abs(sum(name.startswith("user:") for name in shown) * 2 - len(shown)) <= 1  # both have their share
         assert [layers.label(layers.read(layers.resolve(name)).ref) for name in shown] == shown
-    assert bool(shown) is (room >= 150)
+    assert bool(shown) is (room >= 160)
 
 
 def test_what_is_unconfirmed_is_left_out(layers: Sheaf) -> None:

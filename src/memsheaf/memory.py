@@ -206,6 +206,11 @@ class Memory(NamedTuple):
         return self.page.items("citations")
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it is about, as patterns of `.gitignore`: it comes when an agent touches one."""
+        return self.page.items("paths")
+
+    @property
     def supersedes(self) -> tuple[str, ...]:
         """The memories it replaces."""
         return self.page.items("supersedes")

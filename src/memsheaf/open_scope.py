@@ -61,7 +61,7 @@ from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
-from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, outdated_by, render_section, share_out
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, outdated_by, render_section
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.state import State
 from memsheaf.state.trust import TrustLedger, list_versions
@@ -82,8 +82,6 @@ TOGETHER = ", together with "  # in a commit's reason, before what all commits o
 MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
-MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
-MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 
 
 T = TypeVar("T")
@@ -414,42 +412,26 @@ class OpenScope:
         key = also, *stamps.values(), self.ledger and self.ledger.stamp
         is_published = key[1] and not self.index.publisher.is_foreign
         if has_changed or self._prompt is None or self._prompt[0] != key or not is_published:
-            self._prompt = key, self.render_prompt(also=also)
+            self._prompt = key, self._render_prompt(also=also)
         return self._prompt[1]
 
-    def render_prompt(self, *, also: bool, budget: int = 0) -> str:
-        """Return the section as `prompt` does, as the last look saw the files.
-
-        `budget` is a limit in bytes: CONTEXT.md, NOTES.md and then the catalog are cut to fit.
-        """
+    def _render_prompt(self, *, also: bool) -> str:
         if not self.settings.tools:
             offer = "none"
         elif also:
             offer = "also"
         else:
             offer = "reading" if self.read_only else "all"
-        context, notes = self._prompt_file(CONTEXT), self._prompt_file(NOTES)
-        room, limit = MAX_BYTES, budget // 3
-        for _ in range(8):
-            catalog = self._catalog(room).text
-            text = render_section(
-                scope=self.name,
-                catalog=with_scope(catalog, self.name) if also else catalog,
-                context=context,
-                notes=notes,
-                offer=offer,
-                limit=limit,
-            )
-            over = len(text.encode()) - budget
-            if not budget or over <= 0:
-                break
-            size = min(room, len(catalog.encode()))
-            room = max(MIN_CATALOG_BYTES, size - over)
-            missing = over - size + room  # what the catalog cannot give
-            limit = max(MIN_FILE_BYTES, limit - max(0, (missing + 1) // 2))
-        return text
+        catalog = self._catalog(MAX_BYTES).text
+        return render_section(
+            scope=self.name,
+            catalog=with_scope(catalog, self.name) if also else catalog,
+            context=self.prompt_file(CONTEXT),
+            notes=self.prompt_file(NOTES),
+            offer=offer,
+        )
 
-    def _prompt_file(self, name: str) -> str:
+    def prompt_file(self, name: str) -> str:
         """Return the text of a file for every prompt, or why it is not shown; "" for an unconfirmed one."""
         data = self.store.published(name)
         memory = self._with_trust(parse(name, data)) if data else parse(name, b" ")
@@ -1060,16 +1042,9 @@ def list_best(scopes: Sequence[OpenScope], limit: int) -> list[Row]:
     return [row for scope in scopes for row in scope.best(limit)]
 
 
-def prompt_sections(scopes: Sequence[OpenScope], home: str, budget: int = 0) -> list[tuple[str, str]]:
-    """Return the name of each scope with its section of a system prompt; `budget` as in `Sheaf.prompt`."""
-    texts = [scope.prompt(also=scope.name != home) for scope in scopes]
-    if budget:
-        shares = share_out(budget, [len(text.encode()) + 1 for text in texts])
-        texts = [
-            scope.render_prompt(also=scope.name != home, budget=share - 1)
-            for scope, share in zip(scopes, shares, strict=True)
-        ]
-    return [(scope.name, text) for scope, text in zip(scopes, texts, strict=True)]
+def prompt_sections(scopes: Sequence[OpenScope], home: str) -> list[tuple[str, str]]:
+    """Return the name of each scope with its section of a system prompt."""
+    return [(scope.name, scope.prompt(also=scope.name != home)) for scope in scopes]
 
 
 def list_page(

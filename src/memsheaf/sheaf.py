@@ -561,13 +561,12 @@ class Sheaf:
         total = first.total + sum(page.total for _, page in pages)
         return Page("\n".join([first.text, *texts]), shown, total)
 
-    def prompt(self, *, budget: int = 0) -> str:
+    def prompt(self) -> str:
         """Return the section for a system prompt; the same bytes as long as no memory changed.
 
-        `budget` is a limit in bytes: each scope gets its share, and what one leaves goes to the next. Notes of tasks
-        and sessions are not loaded.
+        Notes of tasks and sessions are not loaded.
         """
-        sections = prompt_sections(self.open_scopes(lasting=True), self.home, budget)
+        sections = prompt_sections(self.open_scopes(lasting=True), self.home)
         return "\n".join(text for _, text in sections)
 
     # Saving

@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 SERVERS: dict[str, dict[str, object]] = {
     "mcp": {},
-    "mcp --home /home/ana/.memsheaf": {"home": "/home/ana/.memsheaf"},
+    "mcp --home /home/user/.memsheaf": {"home": "/home/user/.memsheaf"},
     "mcp --scope user --read-only": {"scope": ["user"], "read_only": True},
     "mcp --agent helper --home /srv/m --project /srv/p": {"agent": ["helper"], "home": "/srv/m", "project": "/srv/p"},
     "mcp --http --port 8377": {"http": True, "port": 8377},

@@ -31,6 +31,31 @@ def test_what_is_told_in_one_repository_is_known_in_another_and_uninstall_leaves
     assert claude.files() == before
 
 
+def test_a_sub_agent_has_the_memories_of_its_task_and_a_rule_comes_with_its_file(
+    claude: RealClient, tmp_path: Path
+) -> None:
+    repository = tmp_path / "shop"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src" / "api.py").write_text("PORT = 8080\n")
+    claude.run("git", "init", "-q", str(repository))
+    memsheaf = [sys.executable, "-m", "memsheaf"]
+    claude.run(*memsheaf, "remember", "We deploy the shop on Fridays", cwd=repository)
+    claude.run(*memsheaf, "remember", "Handlers return problem details", cwd=repository)
+    [rule] = claude.home.glob(".memsheaf/projects/*/*handlers*.md")
+    rule.write_text(rule.read_text().replace("\ntype: ", "\npaths: [src/**]\ntype: "))
+    claude.memsheaf("install", "claude-code", "--yes")
+
+    task = {"description": "look", "prompt": "When do we deploy the shop?", "subagent_type": "general-purpose"}
+    requests = claude.say(f"CALL Agent {json.dumps(task)}", repository)
+    [delegated] = [one for one in requests if "SubagentStart" in one]
+    assert "We deploy the shop on Fridays (you" in delegated
+    assert PROTOCOL not in delegated.partition("SubagentStart")[2]
+
+    [asked, answered, *_] = claude.say(f'CALL Read {{"file_path": "{repository}/src/api.py"}}', repository)
+    assert "Handlers return problem details (you" not in asked
+    assert "Handlers return problem details (you" in answered
+
+
 @pytest.mark.long
 def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     place = tmp_path / "plugin"

@@ -60,7 +60,7 @@ def test_a_start_has_the_protocol_and_the_catalogs_of_project_and_user(hooks: Ho
     hooks.remember("I prefer pnpm over npm")
     hooks.remember("We deploy the shop on Fridays")
     text = hooks.context("SessionStart", source="startup")
-    assert "## When to read" in text
+    assert "a memory that outlives this conversation" in text
     assert "(project_deploy-shop-fridays.md)" in text
     assert "_pnpm-over-npm.md)" in text
     assert "(user:" in text
@@ -72,11 +72,43 @@ def test_a_start_stays_within_what_a_host_takes_and_says_what_is_left_out(hooks:
     fill(root_of(hooks, "user"), 500, "user")
     assert hooks.run("list").returncode == 0  # on a busy machine, to read them all takes longer than a hook has
     text = hooks.context("SessionStart", source="startup")
-    assert 5_000 < len(text) < 10_000
-    shown = len(re.findall(r"(?m)^- \[", text))
-    left = [int(found.replace(",", "")) for found in re.findall(r"\(([\d,]+) more memories are not shown", text)]
-    assert len(left) == 2
-    assert shown + sum(left) == 1_500
+    assert len(text.encode()) < 9_600
+    lines = re.findall(r"(?m)^- Fact .* \((.*)\)$", text)
+    assert len(lines) == 40
+    assert sum(line.startswith("user:") for line in lines) == 20  # the scopes take turns
+    assert "(1,460 more: `memory_view` lists all.)" in text
+
+
+def test_the_files_for_every_prompt_are_at_the_start_and_leave_room_for_the_catalog(hooks: HookRunner) -> None:
+    root = root_of(hooks, "project")
+    fill(root, 100, "project")
+    (root / "CONTEXT.md").write_text("Ask before you touch the invoices.\n" + "All of this matters.\n" * 2_000)
+    assert hooks.run("notes", "set", "--objective", "Move the shop to Postgres").returncode == 0
+    text = hooks.context("SessionStart", source="startup")
+    assert 9_000 < len(text.encode()) <= 9_600
+    assert "# Persistent Memory\n\nAsk before you touch the invoices." in text
+    assert "(CONTEXT.md is cut here" in text
+    assert "Move the shop to Postgres" in text
+    assert len(re.findall(r"(?m)^- Fact", text)) > 20
+
+
+def test_an_agent_without_tools_is_not_told_to_use_them(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    assert hooks.run("config", "set", "tools", "false").returncode == 0
+    text = hooks.context("SessionStart", source="startup")
+    assert "`memory_" not in text
+    assert "If the user asks to ignore memory" in text
+    assert "We deploy the shop on Fridays" in text
+
+
+def test_what_came_with_the_repository_is_marked_at_the_start(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    (hooks.project / ".memory").mkdir()
+    fill(hooks.project / ".memory", 30, "project")
+    assert hooks.run("trust", "--yes").returncode == 0
+    text = hooks.context("SessionStart", source="startup")
+    assert text.count("- (shared) Fact") == 30
+    assert text.count("- Fact") == 0
 
 
 def test_a_start_shows_what_changed_since_the_last(hooks: HookRunner) -> None:

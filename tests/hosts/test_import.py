@@ -110,13 +110,11 @@ def source(tmp_path: Path) -> Callable[[str], list[str]]:
         if what == "claude-code":
             folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in str(shop)) / "memory"
             shutil.copytree(SOURCES / "claude-code", folder)
-            (home / ".claude" / "CLAUDE.md").write_text("- Write commit messages in the imperative mood.\n")
-            (shop / "CLAUDE.md").write_text("- The shop runs on port 8080.\n")
+            (home / ".claude" / "CLAUDE.md").write_text("- Claude Code reads this file itself.\n")
         elif what == "codex":
             (home / ".codex" / "memories").mkdir(parents=True)
             (home / ".codex" / "AGENTS.md").write_text("- Answer in German.\n")
             (home / ".codex" / "memories" / "MEMORY.md").write_text("## Shop\n\nThe importer needs two passes.\n")
-            (home / ".codex" / "memories" / "raw_memories.md").write_text("raw\n")
         elif what == "claude-mem":
             (home / ".claude-mem").mkdir(parents=True)
             to_database((SOURCES / "claude-mem.sql").read_text(), home / ".claude-mem" / "claude-mem.db")
@@ -139,9 +137,8 @@ def source(tmp_path: Path) -> Callable[[str], list[str]]:
 EXPECTED = {
     "claude-code": {
         "user:user_role.md", "feedback_tests.md", "project_staging-server-restarts-night-two.md",
-        "user:feedback_write-commit-messages-imperative-mood.md", "project_shop-runs-port-8080.md",
     },
-    "codex": {"user:feedback_answer-german.md", "user:project_importer-needs-two-passes.md"},
+    "codex": {"user:feedback_answer-german.md", "project_importer-needs-two-passes.md"},
     "claude-mem": {"project_prices-stored-cents.md", "project_discounts-apply-before-tax.md"},
     "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
     "mem0": {"project_staging-database-called-shop-stage.md", "user:user_light-roast-coffee.md"},
@@ -150,7 +147,6 @@ EXPECTED = {
     "agents-md": set(),
 }  # fmt: skip
 LEFT_OUT = {
-    "codex": {"memories/raw_memories.md"},
     "claude-mem": {"observation 3", "project blog"},
     "agents-md": {"AGENTS.md:20", "AGENTS.md:21"},
 }
@@ -224,11 +220,10 @@ def test_in_a_repository_any_export_is_unconfirmed(ask: Ask) -> None:
 def test_the_users_own_instructions_hold_everywhere_but_are_not_the_users_word(
     ask: Ask, source: Callable[[str], list[str]]
 ) -> None:
-    ask("import", "--from", *source("claude-code"), "--yes")
+    ask("import", "--from", *source("codex"), "--yes")
     rows = {row["path"]: row["trust"] for row in ask("list")["memories"]}
 
-    assert rows["user:feedback_write-commit-messages-imperative-mood.md"] == "confirmed"
-    assert rows["project_shop-runs-port-8080.md"] == "unconfirmed"
+    assert rows["user:feedback_answer-german.md"] == "confirmed"
     assert not any("source: user\n" in ask("show", path)["text"] for path in rows)
 
 
@@ -282,11 +277,11 @@ def test_a_folder_that_is_a_repository_or_a_link_into_one_is_unconfirmed(
         assert (len(done["added"]), done["unconfirmed"]) == (1, 1)
     source("claude-code")
     (folder,) = (tmp_path / "home" / ".claude" / "projects").glob("*/memory")
-    assert ask("import", "--from", "claude-code", "--dry-run")["unconfirmed"] == 1
+    assert ask("import", "--from", "claude-code", "--dry-run")["unconfirmed"] == 0
     shutil.move(folder, "memory")
     folder.symlink_to(Path("memory").resolve())
     done = ask("import", "--from", "claude-code", "--dry-run")
-    assert (len(done["added"]), done["unconfirmed"]) == (5, 4)  # all but the user's own CLAUDE.md
+    assert (len(done["added"]), done["unconfirmed"]) == (3, 3)
 
 
 def test_no_file_that_stands_in_prompts_or_retires_others_is_made(run: Run, ask: Ask, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_start_with_long_files_stays_within_what_a_host_takes(hooks: HookRunne
         assert 8_000 < len(text.encode()) <= 9_600
         assert "CONTEXT.md is cut here" in text
         assert "NOTES.md is cut here" in text
-        assert "more memories are not shown" in text
+        assert "more: `memory_view` lists all.)" in text
 
 
 def test_a_secret_is_not_kept_in_half_where_a_long_message_is_cut(hooks: HookRunner) -> None:

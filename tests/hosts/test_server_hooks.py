@@ -26,12 +26,13 @@ from memsheaf.hosts.local_socket import MESSAGE_BYTES, key_of
 class Server:
     """An MCP server as a host starts it, and its client."""
 
-    def __init__(self, hooks: HookRunner, *words: str) -> None:
+    def __init__(self, hooks: HookRunner, *words: str, client: str = "test") -> None:
         words = (sys.executable, "-m", "memsheaf", "mcp", *words)
         self.process = Program(words, stdin=subprocess.PIPE, cwd=hooks.project, env=hooks.environment)
         self.number = 0
-        client = {"name": "test", "version": "1"}
-        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        about = {"name": client, "version": "1"}
+        hello = self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
+        self.instructions = str(hello["instructions"])
 
     def ask(self, method: str, **params: Any) -> Any:
         self.number += 1
@@ -50,8 +51,8 @@ class Server:
 
 
 @contextmanager
-def serving(hooks: HookRunner, *words: str) -> Iterator[Server]:
-    server = Server(hooks, *words)
+def serving(hooks: HookRunner, *words: str, client: str = "test") -> Iterator[Server]:
+    server = Server(hooks, *words, client=client)
     try:
         server.call("memory_list")
         yield server
@@ -86,6 +87,27 @@ def test_the_running_server_answers_hooks_through_a_socket_of_this_user_alone(ho
     assert sockets(hooks) == []
 
 
+def test_what_a_hook_tells_at_the_start_is_not_in_the_instructions_of_the_server_as_well(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    with serving(hooks, client="claude-code") as server:  # without hooks, it is the server that tells
+        assert "We deploy the shop" in server.instructions
+    for host, client in (("claude-code", "claude-code"), ("copilot", "github-copilot-developer")):
+        assert hooks.run("install", host, "--yes").returncode == 0
+        with serving(hooks, client=client) as server:
+            assert server.instructions == ""
+    with serving(hooks, "--scope", "user", client="claude-code") as server:  # the hook tells of other scopes
+        assert server.instructions
+    with serving(hooks, client="zed") as server:
+        assert "We deploy the shop" in server.instructions
+
+    assert hooks.run("install", "codex", "--yes").returncode == 0
+    with serving(hooks, client="codex-mcp-client") as server:  # it runs no hook before a person trusts it
+        assert "We deploy the shop" in server.instructions
+    assert hooks.context("SessionStart", host="codex", source="startup")
+    with serving(hooks, client="codex-mcp-client") as server:
+        assert server.instructions == ""
+
+
 def test_a_folder_that_others_can_enter_holds_no_socket(hooks: HookRunner) -> None:
     folder = hooks.runtime / f"memsheaf-{os.getuid()}"
     folder.mkdir()
@@ -109,6 +131,70 @@ def test_the_hook_tool_answers_and_is_not_listed(hooks: HookRunner) -> None:
         assert hooks.hook("UserPromptSubmit", prompt="tell me when we deploy the shop", prompt_id="p3") == {}
     with serving(hooks, "--read-only") as server:
         assert "there is no tool" in server.call("memory_hook", **event, prompt="when do we deploy the shop?")
+
+
+def tell(server: Server, event: str, **fields: str) -> str:
+    """Call the tool as Claude Code does at one of its events, and return the context that it gets."""
+    given = {"host": "claude-code", "hook_event_name": event, "session_id": "s1", "agent_id": "", **fields}
+    answer = json.loads(server.call("memory_hook", **given))
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def test_a_sub_agent_gets_the_memories_that_fit_its_task_and_no_catalog(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    hooks.remember("The staging database is called marlin")
+    with serving(hooks) as server:
+        asked = "Look into the colours of the login page"
+        assert tell(server, "UserPromptSubmit", prompt=asked, prompt_id="p1") == ""
+        for kind, task in (
+            ("Explore", "Find the name of the staging database"),
+            ("Plan", "When do we deploy the shop?"),
+        ):
+            tell(server, "PreToolUse", prompt=task, subagent_type=kind)
+        plan = tell(server, "SubagentStart", agent_id="a2", agent_type="Plan")
+        explore = tell(server, "SubagentStart", agent_id="a1", agent_type="Explore")
+        assert "on Fridays" in plan
+        assert "marlin" not in plan
+        assert "marlin" in explore
+        assert "on Fridays" not in explore
+        assert "outlives this conversation" not in plan + explore
+        assert tell(server, "SubagentStart", agent_id="a3", agent_type="Plan") == ""  # the last message fits nothing
+
+        tell(server, "UserPromptSubmit", prompt="When do we deploy the shop?", prompt_id="p2")
+        assert "on Fridays" in tell(server, "SubagentStart", agent_id="a4", agent_type="Plan")
+        tell(server, "UserPromptSubmit", prompt="Ignore memory. When do we deploy the shop?", prompt_id="p3")
+        tell(server, "PreToolUse", prompt="When do we deploy the shop?", subagent_type="Plan")
+        assert tell(server, "SubagentStart", agent_id="a5", agent_type="Plan") == ""
+
+
+def test_a_memory_with_a_rule_for_a_path_comes_once_when_the_agent_touches_such_a_file(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    hooks.remember("Handlers return problem details, never a bare string")
+    hooks.remember("The port of the shop is set in app.py:1")
+    rule, cited = (next(root_of_project(hooks).glob(f"*{name}*.md")) for name in ("handlers", "port"))
+    rule.write_text(rule.read_text().replace("\ntype: ", "\npaths: [src/api/**]\ntype: "))
+    cited.write_text(cited.read_text().replace("\ntype: ", "\ncitations: [app.py:1]\ntype: "))
+    file, app = str(hooks.project / "src" / "api" / "new.py"), str(hooks.project / "app.py")
+    with serving(hooks) as server:
+        assert tell(server, "PreToolUse", file_path=str(hooks.project / "src" / "web" / "page.py")) == ""
+        shown = tell(server, "PreToolUse", file_path=file)  # the file need not be there
+        assert "Handlers return problem details" in shown
+        assert "port of the shop" not in shown
+        assert tell(server, "PreToolUse", file_path=file) == ""
+        assert "port of the shop" in tell(server, "PreToolUse", file_path=app)
+        assert "Handlers return" in tell(server, "PreToolUse", file_path=file, agent_id="a1")
+        rule.write_text(rule.read_text().replace("problem details", "problem+json"))
+        eventually(lambda: "problem+json" in tell(server, "PreToolUse", file_path=file))
+        tell(server, "UserPromptSubmit", prompt="Ignore memory and fix it.", prompt_id="p1", session_id="s2")
+        assert tell(server, "PreToolUse", file_path=file, session_id="s2") == ""
+        for odd in ("", "..", "/", "\0", "~/x", "${tool_input.file_path}", "../" * 99, "a" * 9_999):
+            assert tell(server, "PreToolUse", file_path=odd, session_id="s3") == ""
+    assert not hooks.log
+
+
+def root_of_project(hooks: HookRunner) -> Path:
+    return next(hooks.home.glob("projects/shop-*"))
 
 
 def test_a_server_whose_memory_is_off_says_so(hooks: HookRunner) -> None:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memsheaf.hosts.clients import CLIENTS, TOKEN, describe_client
+from memsheaf.hosts.clients import CLIENTS, PATH_VARIABLE, SYSTEMS, TOKEN, describe_client
 from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
 from memsheaf.prompts import read_prompt
 from memsheaf.tools import READING, TOOLS, schema
@@ -59,7 +60,7 @@ _START = f"""\
 
 <!-- Made from the table of clients by `make docs`. -->
 
-How to add memsheaf to each MCP client: the command to run, or the lines for its settings file.
+How to add memsheaf to each MCP client: the lines for its settings file.
 
 `memsheaf mcp --print-config CLIENT` prints the same with the paths of your machine. Where a settings file lists
 servers already, add this one to them. Most clients start the server themselves and use stdio. The HTTP settings are
@@ -80,17 +81,25 @@ def page() -> str:
     return "\n".join([_START, *(part for name in CLIENTS for part in _section(name))])
 
 
+def _shown_file(known: Mapping[str, Any], system: str) -> str:
+    """Return where the settings are, as people write it."""
+    files = known["files"]
+    place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
+    place = re.sub(PATH_VARIABLE, lambda found: str(found[2]), place)
+    is_path = system == "Windows" and place.startswith("~")
+    return "%USERPROFILE%" + place[1:].replace("/", "\\") if is_path else place
+
+
 def _section(name: str) -> Iterator[str]:
-    found = describe_client(name, words=["memsheaf", "mcp"], system="Linux")
+    found = describe_client(name, words=["memsheaf", "mcp"])
     yield f"## {found['title']}\n\n`memsheaf mcp --print-config {name}`\n"
-    if found["command"]:
-        yield f"```sh\n{found['command']}\n```\n"
-    yield f"In {', '.join(f'`{place}`' for place in dict.fromkeys(found['files'].values()))}:\n"
+    places = dict.fromkeys(_shown_file(CLIENTS[name], system) for system in SYSTEMS)
+    yield f"In {', '.join(f'`{place}`' for place in places)}:\n"
     yield f"```{found['format']}\n{found['config']}\n```\n"
     if not CLIENTS[name]["variable"]:
         yield "Only stdio is described here.\n"
         return
-    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp", system="Linux")
+    found = describe_client(name, words=["memsheaf", "mcp"], url="http://127.0.0.1:8377/mcp")
     yield f"Over HTTP: {found['note']}\n\n```{found['format']}\n{found['config']}\n```\n"
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from memsheaf.cli.output import Note
 from memsheaf.cli.parser import AnyText, Place, Port, Positive, Usage, Words
 from memsheaf.errors import Refused
 from memsheaf.hosts.local_socket import work_folder
-from memsheaf.mcp.catalog_head import render_catalog_head
-from memsheaf.mcp.protocol import Service
+from memsheaf.mcp.catalog_head import render_instructions
+from memsheaf.mcp.protocol import Instruct, Service
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around, with_hub
 
@@ -121,21 +122,21 @@ def _serve_stdio(call: Call, read_only: bool) -> int:
     call.export_places()  # hooks and their worker go by these
     news = _start_upkeep(settings, scopes)
 
-    def render_head(room: int) -> str:
+    def instruct(text: str, client: object) -> str:
         news(settings.hub.start_seconds)
-        return render_catalog_head(settings, here(), scopes, room)
+        return render_instructions(settings, here(), scopes, text, client)
 
     def open_offer() -> "Offer":
         from memsheaf.mcp.offer import Offer
 
         return Offer(call.memory(by="agent", read_only=read_only), tree=around(here()))
 
-    serve(_service(call, read_only, render_head), open_offer, hooks=work_folder() if is_whole else "", news=news)
+    serve(_service(call, read_only, instruct), open_offer, hooks=work_folder() if is_whole else "", news=news)
     return 0
 
 
-def _service(call: Call, read_only: bool, head: Callable[[int], str] | None = None) -> Service:
-    return Service(__version__, reading=read_only, tools=call.settings().tools, head=head)
+def _service(call: Call, read_only: bool, instruct: Instruct = lambda text, client: text) -> Service:
+    return Service(__version__, reading=read_only, tools=call.settings().tools, instruct=instruct)
 
 
 def _start_upkeep(settings: "Settings", scopes: Sequence[str]) -> Callable[[float], object]:
@@ -163,7 +164,7 @@ def _serve_http(call: Call, site: "Endpoint", read_only: bool, new_token: bool) 
         token = load_token(settings.state, call.environment, renew=new_token)  # last: it is shown only once
         _start_upkeep(settings, call.scopes())
         return serve(
-            _service(call, read_only, lambda room: render_catalog_head(settings, here(), call.scopes(), room)),
+            _service(call, read_only, partial(render_instructions, settings, here(), call.scopes())),
             lambda alone: Offer(memory, tree=tree, remember=alone),
             site,
             listener,

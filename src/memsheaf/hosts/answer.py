@@ -31,6 +31,8 @@ from memsheaf.hosts.events import (
     END,
     PROMPT,
     START,
+    SUB_AGENT,
+    TOOL,
     WITHOUT_END,
     HookEvent,
     HookReply,
@@ -39,7 +41,7 @@ from memsheaf.hosts.events import (
 )
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
-from memsheaf.scope import file_stamp, project_root, with_hub
+from memsheaf.scope import around, file_stamp, project_root, with_hub
 from memsheaf.store.sqlite_file import in_hook
 from memsheaf.worktree import describe_moved
 
@@ -47,11 +49,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from memsheaf.config import Settings
+    from memsheaf.hosts.path_rules import PathRules
+    from memsheaf.index.database import Row
+    from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.sheaf import Sheaf
 
 START_BYTES = 9_600  # hosts take 10,000 characters of a hook, and put more into a file
-BRIEF_BYTES = 4_000
 PROMPTS = 8  # the latest messages, which are answered once
 KEPT = 32_768  # characters of a message that waits for its answer
 SESSIONS = 32  # conversations whose last messages a server keeps in memory
@@ -61,8 +65,9 @@ ROOM = 0.3  # seconds to spare for the answer to a start
 NOTE_WAIT_SECONDS = 0.5  # for other processes that write the state, before a message is answered without notes
 WAITING = "waiting"
 NEWS = "news"
-RECALL_EVENT = ("claude-code", "UserPromptSubmit")
-"""The host that calls the tool `memory_hook`, and its event."""
+MAX_TASKS = 8  # of sub-agents that are about to begin
+RECALL_EVENTS = ("UserPromptSubmit", "PreToolUse", "SubagentStart")
+"""The events with which Claude Code calls the tool `memory_hook`."""
 
 
 class HookAnswers:
@@ -83,21 +88,24 @@ class HookAnswers:
         self._cwd = cwd
         self._news = news
         self.ends = ends
-        self._sessions: dict[str, Session] = {}
+        self.sessions: dict[str, Session] = {}
+        self.tasks: dict[str, list[tuple[str, str]]] = {}  # of sub-agents that are about to begin, with their types
+        self._rules: PathRules | None = None
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
         """Return what the host is to read on standard output; after an error, which is logged, nothing."""
         return self._answer(parse_event(host, event, data), cwd)
 
     def recall(self, fields: dict[str, object]) -> bytes:
-        """Answer the call of a tool with which Claude Code asks what to recall for a message.
+        """Answer the call of a tool with which Claude Code asks what to recall for a message, a file or a sub-agent.
 
         Every caller of tools can make such a call, a model that a web page talked into it included. So any other
         event is answered with nothing, nothing is captured, and no file or folder that is named is looked at.
         """
-        event = HookEvent(*RECALL_EVENT, fields, is_from_host=False)
-        is_asked = (fields.get("host"), fields.get("hook_event_name")) == RECALL_EVENT
-        return self._answer(event, self._cwd) if is_asked else b""
+        name = fields.get("hook_event_name")
+        if fields.get("host") != "claude-code" or name not in RECALL_EVENTS:
+            return b""
+        return self._answer(HookEvent("claude-code", str(name), fields, is_from_host=False), self._cwd)
 
     def _answer(self, event: HookEvent, cwd: str) -> bytes:
         if os.environ.get(INSIDE):
@@ -135,12 +143,20 @@ class HookAnswers:
 
         return wait
 
+    def find_rules(self, layers: Sheaf, cwd: str, file: str) -> list[Row]:
+        """Return the memories with a rule for a file of the working tree around a folder."""
+        from memsheaf.hosts.path_rules import PathRules, path_in
+
+        self._rules = self._rules or PathRules()
+        path = path_in(around(cwd), file)
+        return self._rules.find(layers, path) if path else []
+
     def session(self, name: str, layers: Sheaf, tree: str) -> Session:
         """The memory side of a conversation; a server knows what was said before in it."""
-        found = self._sessions.pop(name, None) or layers.session(tree=tree)
-        self._sessions[name] = found
-        while len(self._sessions) > SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
+        found = self.sessions.pop(name, None) or layers.session(tree=tree)
+        self.sessions[name] = found
+        if len(self.sessions) > SESSIONS:
+            del self.sessions[next(iter(self.sessions))]
         return found
 
 
@@ -172,8 +188,12 @@ class _Call:
         """Do what the event asks for."""
         if self.is_probe:
             return HookReply(self._start_text())
-        self._stamp()
         kind = self.event.kind
+        if kind == TOOL:
+            return self._use_tool()
+        self._stamp()
+        if kind == SUB_AGENT:
+            return self._begin_sub_agent()
         if kind == START:
             return self._start()
         if kind == PROMPT:
@@ -199,8 +219,6 @@ class _Call:
             left = self.answers.ends - time.monotonic() - ROOM - 2 * took
             news(max(0.0, min(self.settings.hub.start_seconds - took, left)))
             text = self._start_text()
-        if source == "compact":
-            text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
         with self._noting() as found:
             is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
@@ -227,16 +245,10 @@ class _Call:
             lost = [line for scope in layers.open_scopes(lasting=True) for line in scope.describe_lost()]
             moved = describe_moved(self.settings.places(self.cwd))
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
-            return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
+            from memsheaf.hosts.opening import render_opening
 
-    def _brief(self, room: int) -> str:
-        """Return where the work stands, for a conversation that was compacted."""
-        from memsheaf.text.neutralize import cut_bytes
-
-        with self._layers() as layers:
-            from memsheaf.work.brief import brief
-
-            return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
+            is_compacted = self.event.text("source") == "compact"
+            return lines + render_opening(layers, START_BYTES - len(lines.encode()), is_compacted=is_compacted)
 
     @contextmanager
     def _noting(self) -> Iterator[HostConversation]:
@@ -265,23 +277,59 @@ class _Call:
             if mark in prompts if name else is_recent:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
-        from memsheaf.index.database import existing_vectors
         from memsheaf.text.requests import is_silent
 
-        with self._layers(read_only=self.is_sub_agent) as layers:
-            session = self.answers.session(self.event.conversation, layers, self.cwd)
-            session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
-            with existing_vectors():  # the worker makes those that are missing
-                recalled = session.recall(prompt)
+        session, recalled = self._recall(lambda session: session.recall(prompt))
         with self._noting() as found:
             found.data["reach"] = session.privacy
             if self.event.typed and not self.event.transcript and not self.is_sub_agent:
                 is_kept = not (session.ignoring or is_silent(session.privacy))
                 # half a secret would not be recognised
                 found.data["pending"] = without_secrets(self.event.typed[: 2 * KEPT])[:KEPT] if is_kept else ""
-            if recalled.memories:
-                found.data["shown"] = session.state()
         return HookReply(recalled.text, self._line(len(recalled.memories)))
+
+    def _recall(self, ask: Callable[[Session], Recall]) -> tuple[Session, Recall]:
+        """Return the session of this conversation and what it recalls, and note that as shown."""
+        from memsheaf.index.database import existing_vectors
+
+        with self._noting() as found:
+            shown = {**(found.data.get("shown") or {}), "privacy": found.text("reach")}
+        with self._layers(read_only=self.is_sub_agent) as layers:
+            session = self.answers.session(self.event.conversation, layers, self.cwd)
+            session.resume(shown)
+            with existing_vectors():  # the worker makes those that are missing
+                recalled = ask(session)
+        if recalled.memories:
+            with self._noting() as found:
+                found.data["shown"] = session.state()
+        return session, recalled
+
+    def _use_tool(self) -> HookReply:
+        """Show the memories with a rule for a file that is about to be touched; note the task of a sub-agent."""
+        conversation = self.event.text("session_id")
+        if task := self.event.text("prompt"):
+            waiting = self.answers.tasks.setdefault(conversation, [])
+            waiting[:] = [*waiting, (self.event.text("subagent_type"), task)][-MAX_TASKS:]
+            if len(self.answers.tasks) > SESSIONS:
+                self.answers.tasks.clear()
+        main, file = self.answers.sessions.get(conversation), self.event.text("file_path")
+        if not file or (main and main.ignoring):
+            return HookReply()
+        with self._layers(read_only=True) as layers:
+            rows = self.answers.find_rules(layers, self.cwd, file)
+        return HookReply(self._recall(lambda session: session.show(rows))[1].text if rows else "")
+
+    def _begin_sub_agent(self) -> HookReply:
+        """Show the memories that fit the task of a sub-agent; where that is not known, the user's last message."""
+        conversation, kind = self.event.text("session_id"), self.event.text("agent_type")
+        main, waiting = self.answers.sessions.get(conversation), self.answers.tasks.get(conversation, [])
+        texts = [main.texts[-1]] if main and main.texts else []
+        for task in [task for task in waiting if task[0] in ("", kind)][:1]:
+            waiting.remove(task)
+            texts = [task[1]]
+        if not texts or (main and main.ignoring):
+            return HookReply()
+        return HookReply(self._recall(lambda session: session.recall(texts[0]))[1].text)
 
     def _line(self, recalled: int) -> str:
         """The status line, each item once: recalled now, learned since the last time, waiting for review."""
@@ -291,7 +339,7 @@ class _Call:
         counts = {"recalled": recalled, "learned": news.get("learned"), "to review": news.get("review")}
         with suppress(OSError):
             os.unlink(self._own(NEWS))
-        told = [f"{count} {what}" for what, count in counts.items() if isinstance(count, int) and count > 0]
+        told = [f"{count} {what}" for what, count in counts.items() if count]
         return f"memory: {' · '.join(told)}" if told else ""
 
     def _capture(self) -> None:
@@ -301,8 +349,7 @@ class _Call:
             with open_conversation(*self.conversation, durably=True) as found:
                 found.capture(transcript)
                 found.data |= self._names()
-                has_more = found.has_more
-            if has_more:
+            if found.has_more:
                 save(self._own(WAITING), b"")
         elif self.event.kind != COMPACT:
             self._learn()
@@ -349,23 +396,19 @@ def spawn(words: list[str]) -> int:
 
     Gives a descriptor that can be read from once it has ended, to be closed; -1 where there is none.
     """
-    words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
-    try:
-        shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
-        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
-        ended, output = os.pipe()
-        files = [*null, (os.POSIX_SPAWN_DUP2, output, 1)]
-        try:
-            os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=files, setsid=True), 0)
-        finally:
-            os.close(output)
-        return ended
-    except (AttributeError, NotImplementedError, OSError):
-        import subprocess
+    from subprocess import DEVNULL, Popen
 
-        flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-        null_file = subprocess.DEVNULL
-        subprocess.Popen(
-            words, stdin=null_file, stdout=null_file, stderr=null_file, creationflags=flags, start_new_session=True
-        )
+    words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
+    if os.name == "posix":
+        words = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
+    ended, output = os.pipe()
+    try:
+        process = Popen(words, stdin=DEVNULL, stdout=output, stderr=DEVNULL, start_new_session=True)
+        if os.name == "posix":
+            process.wait()
+    except OSError:
+        os.close(ended)
         return -1
+    finally:
+        os.close(output)
+    return ended

@@ -1,11 +1,12 @@
-"""The hosts that memsheaf knows: what their settings must say, and the shell command that does the same.
+"""The hosts that memsheaf knows, and what their settings must say.
 
 `hosts.json` has an entry for each: how it is found (`commands` on the PATH, or its `folder`), its settings file for
 the user (one, or for Linux, macOS and Windows) and in a `project`, the format, how its settings name an environment
 variable ("" when it takes no URL), and templates for a server that the host starts (`local`) and for one that runs
 already (`remote`). `more` has further files: what to `add`, and the template of a `hook` with its `events` and their
-timeouts. A `strict` host ignores a settings file with comments or trailing commas. `own_memory` is the setting of the
-host's own memory, which is on unless it says false. In paths `{NAME:default}` is a variable of the environment.
+timeouts, `server_events` those that only our server can answer; `told_by` is a pattern of what starts our hook where
+that is no command. A `strict` host ignores a settings file with comments or trailing commas. `own_memory` is the
+setting of the host's own memory, on unless it says false. In paths `{NAME:default}` is a variable of the environment.
 """
 
 from __future__ import annotations
@@ -18,26 +19,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsheaf.errors import Refused
-from memsheaf.hosts.formats import RENDER, as_json_lines, as_line
+from memsheaf.hosts.formats import RENDER
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
-_VARIABLE = r"\{(\w+):([^}]*)\}"
-PASTED = "TOKEN"  # where a client reads no variable, and the token itself has to stand
+PATH_VARIABLE = r"\{(\w+):([^}]*)\}"
+TOKEN_NOTE = "{} takes the token from the variable `{}` of its environment."
 
 with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8") as _file:
     CLIENTS: Mapping[str, Mapping[str, Any]] = json.load(_file)
 """Every client this knows, by the name that `--print-config` takes."""
 
 
-def describe_client(
-    client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN, system: str = ""
-) -> dict[str, Any]:
-    """All there is to say to a client: `config` is the text for `file`, `command` the line that does the same.
+def describe_client(client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN) -> dict[str, Any]:
+    """All there is to say to a client: `config` is the text for `file`.
 
     Without `url` the client starts the server itself, with `words`. `token` is the variable that holds the token.
-    `system` is Linux, macOS or Windows, by default the one this runs on. Raises Refused when the client is not
-    known, or cannot do that.
+    Raises Refused when the client is not known, or cannot do that.
 
     >>> print(describe_client("codex", words=["memsheaf", "mcp"])["config"])
     [mcp_servers.memsheaf]
@@ -52,34 +50,23 @@ def describe_client(
             hint=f"Leave the URL out: memsheaf mcp --print-config {client}",
         )
     require_text((*words, url, token))
-    system = system or _system()
     bearer = f"Bearer {known['variable'].replace('NAME', token)}"
     values = {**server_values(client, words), "url": url, "token": token, "bearer": bearer}
-    kind = "remote" if url else "local"
-    line = [
-        as_json_lines(word, None) if isinstance(word, dict) else word
-        for word in fill(known.get(f"{kind}_command", []), values)
-    ]
+    file = known["files"] if known.get("by_hand") else settings_path(known["files"], os.environ)
     return {
         "client": client,
         "title": known["title"],
-        "file": _shown_file(known, system),
-        "files": {one: _shown_file(known, one) for one in SYSTEMS},
+        "file": file,
         "format": known["format"],
-        "config": RENDER[known["format"]](fill(known[kind], values)),
-        "command": as_line(line, windows=system == "Windows"),
-        "note": _note(known, token) if url else "",
+        "config": RENDER[known["format"]](fill(known["remote" if url else "local"], values)),
+        "note": known.get("token_note", TOKEN_NOTE).format(known["title"], token) if url else "",
     }
 
 
-def render_client(
-    client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN, system: str = ""
-) -> list[str]:
-    """The same as lines for a person: the command first, then the text to paste, and where."""
-    found = describe_client(client, words=words, url=url, token=token, system=system)
-    lines = [f"For {found['title']}, run", "", f"    {found['command']}", ""] if found["command"] else []
-    begin = "or put" if lines else f"For {found['title']}, put"
-    lines += [f"{begin} this into {found['file']}:", "", *found["config"].split("\n")]
+def render_client(client: str, *, words: Sequence[str], url: str = "", token: str = TOKEN) -> list[str]:
+    """The same as lines for a person: the text to paste, and where."""
+    found = describe_client(client, words=words, url=url, token=token)
+    lines = [f"For {found['title']}, put this into {found['file']}:", "", *found["config"].split("\n")]
     return [*lines, "", found["note"]] if found["note"] else lines
 
 
@@ -103,19 +90,10 @@ def settings_path(place: str | Sequence[str], environment: Mapping[str, str]) ->
     '/srv/codex/config.toml'
     """
     place = place if isinstance(place, str) else place[SYSTEMS.index(_system())]
-    place = re.sub(_VARIABLE, lambda found: environment.get(found[1]) or found[2], place)
+    place = re.sub(PATH_VARIABLE, lambda found: environment.get(found[1]) or found[2], place)
     home = environment.get("HOME") or os.path.expanduser("~")
     place = home + place[1:] if place.startswith("~") else place
     return os.path.abspath(os.path.expandvars(place) if os.name == "nt" else place)
-
-
-def _shown_file(known: Mapping[str, Any], system: str) -> str:
-    """Return where the settings are, as people write it."""
-    files = known["files"]
-    place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
-    place = re.sub(_VARIABLE, lambda found: str(found[2]), place)
-    is_path = system == "Windows" and place.startswith("~")
-    return "%USERPROFILE%" + place[1:].replace("/", "\\") if is_path else place
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
@@ -142,14 +120,6 @@ def require_text(words: Sequence[str]) -> None:
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
             shown = word.encode("ascii", "backslashreplace").decode()
             raise Refused(f"{shown!r} is no text: no settings can hold it", hint="Choose names in valid UTF-8.")
-
-
-def _note(client: Mapping[str, Any], token: str) -> str:
-    if client["variable"] == PASTED:
-        return f"Put the token itself where {PASTED} stands: {client['title']} reads no variable there."
-    if client["variable"].startswith("${input:"):
-        return f"{client['title']} asks for the token when it starts the server, and keeps it."
-    return f"{client['title']} takes the token from the variable `{token}` of its environment."
 
 
 def _system() -> str:

@@ -10,19 +10,18 @@ from memsheaf.hosts.failure_log import note_failure
 from memsheaf.scope import parse_object
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
+TOOL, SUB_AGENT = "tool", "sub-agent"  # a tool is about to be used, a sub-agent begins
 
-KINDS = {
-    **dict.fromkeys(("SessionStart", "sessionStart", START), START),
-    **dict.fromkeys(
-        ("UserPromptSubmit", "BeforeAgent", "beforeSubmitPrompt", "userPromptSubmitted", "pre_user_prompt", PROMPT),
-        PROMPT,
-    ),
-    **dict.fromkeys(
-        ("Stop", "AfterAgent", "stop", "agentStop", "afterAgentResponse", "post_cascade_response", TURN), TURN
-    ),
-    **dict.fromkeys(("PreCompact", "PreCompress", "preCompact", COMPACT), COMPACT),
-    **dict.fromkeys(("SessionEnd", "sessionEnd", END), END),
+_NAMES = {
+    START: "SessionStart sessionStart",
+    PROMPT: "UserPromptSubmit BeforeAgent beforeSubmitPrompt userPromptSubmitted pre_user_prompt",
+    TURN: "Stop AfterAgent stop agentStop afterAgentResponse post_cascade_response",
+    COMPACT: "PreCompact PreCompress preCompact",
+    END: "SessionEnd sessionEnd",
+    TOOL: "PreToolUse",
+    SUB_AGENT: "SubagentStart",
 }
+KINDS = {name: kind for kind, names in _NAMES.items() for name in (kind, *names.split())}
 """What an event of a host means. No two hosts use one name for different things."""
 
 READABLE = ("claude-code", "codex")  # hosts whose transcripts are read; of the others, what their events say is kept

@@ -14,7 +14,7 @@ LOG_BYTES = 64 << 10
 
 
 def note_failure(host: str, event: str, said: str) -> None:
-    """Add a line to the log that `memsheaf doctor` shows; the oldest half goes when it is long."""
+    """Add a line to the log that `memsheaf doctor` shows; a long one makes room, and is kept as `hooks.log.old`."""
     try:
         from memsheaf.config import state_folder
         from memsheaf.guard.secrets import without_secrets
@@ -24,12 +24,10 @@ def note_failure(host: str, event: str, said: str) -> None:
         path = os.path.join(folder, LOG)
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = " ".join(without_secrets(f"{at} {host} {event}: {said}").split())[:500]
-        with open(path, "ab+") as file:
-            if file.tell() > LOG_BYTES:
-                file.seek(-LOG_BYTES // 2, os.SEEK_END)
-                newest = file.read().partition(b"\n")[2]
-                file.truncate(0)
-                file.write(newest)
+        with open(path, "ab") as file:
             file.write(f"{line}\n".encode("utf-8", "replace"))
+            is_long = file.tell() > LOG_BYTES
+        if is_long:
+            os.replace(path, f"{path}.old")
     except BaseException:  # noqa: BLE001  a full disk, no permission: there is nobody to tell
         pass

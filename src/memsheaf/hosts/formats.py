@@ -1,4 +1,4 @@
-"""Settings as JSON, TOML or YAML, and words as a shell command.
+"""Settings as JSON, TOML or YAML.
 
 Letters stay as they are, whatever their script, and what cannot be seen becomes an escape, so that a file name
 neither breaks the text nor fools the reader.
@@ -7,13 +7,9 @@ neither breaks the text nor fools the reader.
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
-
-_CMD_SPECIAL = frozenset("%^&|<>!")
 
 
 def as_json_lines(value: object, indent: str | None) -> str:
@@ -35,44 +31,33 @@ def as_toml(value: Mapping[str, Mapping[str, Any]]) -> str:
     """
     lines = []
     for name, table in value.items():
-        lines += [f"[{name}]", *(f"{key} = {_toml_value(item)}" for key, item in table.items())]
+        lines += [f"[{name}]", *(f"{key} = {_inline(item, ' = ')}" for key, item in table.items())]
     return "\n".join(lines)
 
 
-def _toml_value(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_quote(key)} = {_toml_value(item)}' for key, item in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    return _quote(value) if isinstance(value, str) else str(value).lower()
-
-
-def as_yaml(value: object) -> str:
-    """YAML in blocks, with every text in quotes, so that none is taken for anything else.
+def as_yaml(value: Mapping[str, Any]) -> str:
+    """YAML with a line for each entry below a key, and every text in quotes, so that none is taken for anything else.
 
     >>> print(as_yaml({"servers": [{"name": "yes", "on": True, "env": {}}]}))
     servers:
-      - name: "yes"
-        on: true
-        env: {}
+      - {"name": "yes", "on": true, "env": {}}
     """
-    return "\n".join(_yaml_lines(value))
+    lines = []
+    for key, entries in value.items():
+        lines.append(f"{key}:")
+        if isinstance(entries, list):
+            lines += [f"  - {_inline(entry, ': ')}" for entry in entries]
+        else:
+            lines += [f"  {name}: {_inline(entry, ': ')}" for name, entry in entries.items()]
+    return "\n".join(lines)
 
 
-def _yaml_lines(value: object) -> Iterator[str]:
-    if isinstance(value, dict) and value:
-        for key, item in value.items():
-            held = list(_yaml_lines(item))
-            alone = not isinstance(item, dict | list) or not item
-            yield from [f"{key}: {held[0]}"] if alone else [f"{key}:", *(f"  {line}" for line in held)]
-    elif isinstance(value, list) and value:
-        for item in value:
-            first, *rest = _yaml_lines(item)
-            yield from (f"- {first}", *(f"  {line}" for line in rest))
-    elif isinstance(value, str):
-        yield _quote(value)
-    else:
-        yield {"[]": "[]", "{}": "{}"}.get(str(value), str(value).lower())
+def _inline(value: object, sign: str) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quote(key)}{sign}{_inline(item, sign)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_inline(item, sign) for item in value)}]"
+    return _quote(value) if isinstance(value, str) else str(value).lower()
 
 
 def _quote(text: str) -> str:
@@ -84,16 +69,6 @@ def _escape(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     return char if char.isprintable() else f"\\U{ord(char):08x}"
-
-
-def as_line(words: list[str], *, windows: bool) -> str:
-    """Words as a line for the user's shell; "" when they cannot be seen, or Windows' shell would read more into them.
-
-    >>> as_line(["code", "a b"], windows=False), as_line(["code", "a b"], windows=True)
-    ("code 'a b'", 'code "a b"')
-    """
-    line = subprocess.list2cmdline(words) if windows else shlex.join(words)
-    return "" if not line.isprintable() or (windows and _CMD_SPECIAL & set(line)) else line
 
 
 RENDER: dict[str, Callable[[Any], str]] = {

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import chain
 from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, Refused, ScopeRefused
@@ -105,11 +104,8 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
         raise _nothing(f"file or folder {source!r}")
     start = os.path.realpath(source) if source else tool.find(place)
     is_shared = tool.is_shared or bool(source and _is_in_repository(start))
-    memories = tool.read(start, place)
-    if tool.read_instructions and not source:
-        memories = chain(memories, tool.read_instructions(place))
     is_empty = True
-    for memory in memories:
+    for memory in tool.read(start, place):
         is_empty = False
         if isinstance(memory, ForeignMemory) and (is_shared or memory.is_shared):
             memory = memory._replace(scope="project", is_shared=True)
@@ -173,10 +169,8 @@ def _to_text(folder: str, name: str, data: bytes) -> ForeignMemory | LeftOut:
         text = data.decode()
     except UnicodeDecodeError:
         return LeftOut(name, "it is not UTF-8 text")
-    if not text.strip():
-        return LeftOut(name, "it is empty")
-    if "\0" in text:
-        return LeftOut(name, "it holds zero bytes")
+    if not text.strip() or "\0" in text:
+        return LeftOut(name, "it is empty, or holds zero bytes")
     changed = time.localtime(os.lstat(os.path.join(folder, name)).st_mtime)
     return ForeignMemory(name, text=text, path=name, day=time.strftime("%Y-%m-%d", changed))
 
@@ -198,26 +192,15 @@ def read_claude_memory(folder: str, _: Surroundings | None = None) -> Foreign:
         elif memory.where == "MEMORY.md":  # in which a line may point to a file
             lines = memory.text.split("\n")
             lines = ["" if (to := _POINTER.fullmatch(line)) and to[1] in files else line for line in lines]
-            yield from _split([memory._replace(text="\n".join(lines))], is_shared=is_shared)
+            for fact in _split([memory._replace(text="\n".join(lines))]):
+                yield fact if isinstance(fact, LeftOut) else fact._replace(is_shared=is_shared)
         else:
             yield memory._replace(is_shared=is_shared)
 
 
-def _read_claude_instructions(place: Surroundings) -> Foreign:
-    own = _read_below(place.at_home(".claude", variable="CLAUDE_CONFIG_DIR"), "CLAUDE.md")
-    yield from _split(own, scope="user")
-    theirs = _read_below(place.checkout, "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
-    yield from _split(theirs, is_shared=True)
-
-
 def _read_codex(folder: str, _: Surroundings) -> Foreign:
-    yield from _split(_read_below(folder, "AGENTS.md", "AGENTS.override.md", "memories/MEMORY.md"), scope="user")
-    memories = os.path.join(folder, "memories")
-    if os.path.isdir(memories) and not os.path.islink(memories):
-        for file in _read_folder(memories):
-            if file.where != "MEMORY.md":
-                why = file.why if isinstance(file, LeftOut) else "Codex makes MEMORY.md of it, or from it"
-                yield LeftOut(f"memories/{file.where}", why)
+    yield from _split(_read_below(folder, "AGENTS.md", "AGENTS.override.md"), scope="user")
+    yield from _split(_read_below(folder, "memories/MEMORY.md"))
 
 
 def _read_notes(folder: str, _: Surroundings | None = None) -> Foreign:
@@ -252,10 +235,8 @@ def _read_rules(files: Foreign) -> Foreign:
             continue
         header = _RULE_HEADER.match(file.text)
         body = file.text[header.end() if header else 0 :].strip()
-        if not body:
-            yield LeftOut(file.where, "it is empty")
-        elif not file.path.endswith((".mdc", ".md")):
-            yield LeftOut(file.where, "it is no rule: its name does not end in .mdc")
+        if not body or not file.path.endswith((".mdc", ".md")):
+            yield LeftOut(file.where, "it is empty, or no rule: its name does not end in .mdc")
         else:
             lines = (line.partition(":") for line in (header[1] or "").splitlines()) if header else ()
             fields = {key.strip(): value.strip().strip("\"'[]") for key, _, value in lines}
@@ -272,7 +253,7 @@ def _read_instructions(root: str, _: Surroundings) -> Foreign:
         yield from _split(_read_below(root, *INSTRUCTIONS))
 
 
-def _split(files: Iterable[ForeignMemory | LeftOut], *, scope: str = "", is_shared: bool = False) -> Foreign:
+def _split(files: Iterable[ForeignMemory | LeftOut], *, scope: str = "") -> Foreign:
     """Yield the facts of files of instructions: each bullet with its sub-items, and the rest of each section."""
     for file in files:
         if isinstance(file, LeftOut):
@@ -293,7 +274,7 @@ def _split(files: Iterable[ForeignMemory | LeftOut], *, scope: str = "", is_shar
                 elif len(body.encode()) < MIN_FACT_BYTES:
                     yield LeftOut(where, "it is too short to say something")
                 else:
-                    yield ForeignMemory(where, body, heading=heading, day=file.day, scope=scope, is_shared=is_shared)
+                    yield ForeignMemory(where, body, heading=heading, day=file.day, scope=scope)
 
 
 def _blocks(lines: Iterable[str], first: int) -> Iterator[tuple[int, str]]:
@@ -362,9 +343,8 @@ def _read_mem0(file: str, _: Surroundings) -> Foreign:
         entries = [{"id": key, "memory": row["new_memory"], **row} for key, row in last.items()]
     else:
         entries = _parse(_read_text(file))
-        for key in ("results", "memories"):
-            if isinstance(entries, dict) and key in entries:
-                entries = entries[key]
+        if isinstance(entries, dict):
+            entries = entries.get("results", entries.get("memories"))
     if not isinstance(entries, list):
         raise _wrong_shape(file, "mem0", "`json.dump(memory.get_all(…), file)` makes one.")
     for number, entry in enumerate(entries, 1):
@@ -380,23 +360,23 @@ def _read_server_memory(file: str, _: Surroundings) -> Foreign:
     """Yield the graph of @modelcontextprotocol/server-memory: an entity with its relations is a memory."""
     if not file:
         raise Refused("MEMORY_FILE_PATH does not say where the file is", hint="Name its memory.jsonl.")
-    entities: dict[str, Fields] = {}
-    relations: list[tuple[str, Fields]] = []
-    for where, entry in _graph_entries(_read_text(file)):
+    kinds: dict[str, str] = {}
+    facts: dict[str, list[str]] = {}
+    for number, line in enumerate(_read_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        value = _parse(line)
+        entry: Fields = value if isinstance(value, dict) else {}
         if entry.get("type") == "entity" and (name := _text(entry, "name")):
-            entities[name] = entry
-        elif entry.get("type") == "relation" and _text(entry, "from"):
-            relations.append((where, entry))
+            kinds[name] = _text(entry, "entityType")
+            facts.setdefault(name, [])[:0] = map(str, _list_in(entry.get("observations")))
+        elif entry.get("type") == "relation" and (name := _text(entry, "from")):
+            facts.setdefault(name, []).append(f"{entry.get('relationType')} [[{entry.get('to')}]]")
         else:
-            yield LeftOut(where, "it is neither an entity nor a relation")
-    if not entities:
+            yield LeftOut(f"line {number}", "it is neither an entity nor a relation")
+    if not facts:
         raise _wrong_shape(file, "server-memory", "It has a JSON object in each line.")
-    for where, relation in relations:
-        if relation["from"] not in entities:
-            yield LeftOut(where, "it begins at an entity that is not there")
-    for name, entity in entities.items():
-        lines = [str(observation) for observation in _list_in(entity.get("observations"))]
-        lines += [f"{each.get('relationType')} [[{each.get('to')}]]" for _, each in relations if each["from"] == name]
+    for name, lines in facts.items():
         if not lines:
             yield LeftOut(f"entity {name}", "nothing is observed of it")
             continue
@@ -404,23 +384,9 @@ def _read_server_memory(file: str, _: Surroundings) -> Foreign:
             f"entity {name}",
             "\n".join(f"- {line}" for line in lines),
             name=name.replace("_", " "),
-            description=f"{_text(entity, 'entityType')} {name}: {lines[0]}".strip(),
+            description=f"{kinds.get(name, '')} {name}: {lines[0]}".strip(),
             kind="user" if name.lower() in USER_ENTITIES else "project",
         )
-
-
-def _graph_entries(text: str) -> Iterator[tuple[str, Fields]]:
-    """Yield the entries of a graph, each with where it stands: an object a line, or one object with two lists."""
-    whole = _parse(text)
-    if isinstance(whole, dict) and "entities" in whole:
-        for kind, key in (("entity", "entities"), ("relation", "relations")):
-            for number, entry in enumerate(_list_in(whole.get(key)), 1):
-                yield f"{kind} {number}", {**entry, "type": kind} if isinstance(entry, dict) else {}
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            entry = _parse(line)
-            yield f"line {number}", entry if isinstance(entry, dict) else {}
 
 
 def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[dict[str, object]]:
@@ -493,14 +459,10 @@ def _wrong_shape(file: str, tool: str, hint: str) -> Refused:
 
 
 class ForeignTool(NamedTuple):
-    """A tool, the usual place of its memories, and the function that reads them; `is_shared` in a repository.
-
-    Instructions that it keeps elsewhere are read, too, unless the user names a place.
-    """
+    """A tool, the usual place of its memories, and the function that reads them; `is_shared` in a repository."""
 
     find: Callable[[Surroundings], str]
     read: Callable[[str, Surroundings], Foreign]
-    read_instructions: Callable[[Surroundings], Foreign] | None = None
     is_shared: bool = False
 
 
@@ -509,7 +471,7 @@ def _at_home(*names: str, variable: str) -> Callable[[Surroundings], str]:
 
 
 TOOLS: Mapping[str, ForeignTool] = {
-    "claude-code": ForeignTool(claude_memory_folder, read_claude_memory, _read_claude_instructions),
+    "claude-code": ForeignTool(claude_memory_folder, read_claude_memory),
     "codex": ForeignTool(_at_home(".codex", variable="CODEX_HOME"), _read_codex),
     "claude-mem": ForeignTool(
         _at_home(".claude-mem", "claude-mem.db", variable="CLAUDE_MEM_DATA_DIR"), _read_claude_mem

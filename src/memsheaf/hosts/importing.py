@@ -25,7 +25,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
-from memsheaf.text.similarity import SAME, alike, fact, traces
+from memsheaf.text.similarity import fact
 
 READ = 600  # characters by which a type is guessed
 _SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts
@@ -83,7 +83,7 @@ class _Planner:
         self.memories: list[tuple[str, Memory]] = []
         self._layers, self._source, self._allow = layers, source, allow
         self._taken: dict[str, set[str]] = {}  # the folded paths of a scope
-        self._traces: dict[int, list[int]] = {}  # which memories have a trace
+        self._facts: dict[str, Ref] = {}
 
     def add(self, one: ForeignMemory) -> None:
         """Plan to save one, or raise what it is refused with."""
@@ -101,8 +101,7 @@ class _Planner:
             memory = parse("", edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
         memory = place_memory(memory, self._free_path(one, memory, opened))
         self._taken[scope].add(fold(memory.path))
-        for trace in traces(fact(memory)):
-            self._traces.setdefault(trace, []).append(len(self.memories))
+        self._facts[str(fact(memory))] = Ref(scope, memory.path)
         self.memories.append((scope, memory))
 
     def _refuse_known(self, memory: Memory, opened: OpenScope) -> None:
@@ -114,11 +113,8 @@ class _Planner:
             return
         opened.check_gates(memory, refuse_duplicate)
         refuse_known(memory, opened.name, self._layers.open_scopes())
-        wanted = fact(memory)
-        for number in sorted({number for trace in traces(wanted) for number in self._traces.get(trace, ())}):
-            scope, other = self.memories[number]
-            if (nearness := alike(wanted, fact(other))) >= SAME:
-                raise Duplicate(Ref(scope, other.path), nearness)
+        if same := self._facts.get(str(fact(memory))):
+            raise Duplicate(same, 1.0)
         if stone := opened.buried(memory):
             how = "rejected" if stone.why == "rejected" else "forgotten"
             raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
 from memsheaf.hosts.json_edit import merge, read_value
-from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE, OwnCommand, hook_line
+from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE, hook_line
 from memsheaf.hosts.settings_edit import NotEditable, find_foreign_entry
 from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings, read_target
 
@@ -32,7 +32,7 @@ class Placement(NamedTuple):
 
     def hook_line(self, host: str, event: str) -> str:
         """The shell command for a hook; whatever happens, the host sees no failure."""
-        return hook_line(OwnCommand(self.words, ["hook", host, event], self.home)) + IGNORE_FAILURE
+        return hook_line([*self.words, "hook", host, event], self.home) + IGNORE_FAILURE
 
 
 def program_words() -> list[str]:
@@ -87,72 +87,74 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
 
     Where the server of our name is somebody else's, it gets no permission, and no hook sends prompts to it.
     """
-    targets = _list_targets(name, place, is_own_server=True)
+    targets = list_targets(name, place)
     is_foreign = targets and find_foreign_entry(read_target(targets[0]), targets[0].format, targets[0].ours)
-    return _list_targets(name, place, is_own_server=False) if is_foreign else targets
+    return list_targets(name, place, is_own_server=False) if is_foreign else targets
 
 
-def _list_targets(name: str, place: Placement, *, is_own_server: bool) -> list[SettingsTarget]:
+def list_targets(name: str, place: Placement, *, is_own_server: bool = True) -> list[SettingsTarget]:
+    """Return the files of a host as `make_targets` does, without a look at them."""
     known = find_client(name)
     require_text([*place.words, place.home])
     words = [*place.words, "mcp", *(["--home", place.home] if place.home else [])]
     server = fill(known["local"], server_values(name, words))
-    found: list[tuple[Any, Any, str, Any, Any]] = [
-        (known["files"], known.get("project"), known["format"], server, server)
-    ]
+    parts: list[_Part] = [({**known, "file": known["files"]}, server, server)]
     for more in known.get("more", ()):
-        found += _texts(more, place) if "source" in more else [_hooks(name, more, place, is_own_server)]
+        parts += _texts(more, place) if "source" in more else [_hooks(name, more, place, is_own_server)]
+    strict_reader = known["title"] if known.get("strict") else ""
     targets: dict[str, SettingsTarget] = {}
-    for user_file, project_file, format, ours, wanted in found:
-        if place.project and not project_file:
-            continue
-        path = settings_path(user_file, place.environment)
-        path = os.path.join(place.project, project_file) if place.project else path
+    for part, ours, wanted in parts:
+        path = settings_path(part["file"], place.environment)
+        if place.project:
+            if not part.get("project"):
+                continue
+            path = os.path.join(place.project, part["project"])
         if path.endswith(".json") and not os.path.lexists(path) and os.path.lexists(f"{path}c"):
             path += "c"  # the host reads both
         if path in targets:
             ours, wanted = merge(targets[path].ours, ours), merge(targets[path].wanted, wanted or {})
-        strict_reader = known["title"] if known.get("strict") else ""
+        format = part.get("format", "text")
         targets[path] = SettingsTarget(name, path, format, ours, wanted or None, place.project, strict_reader)
     return list(targets.values())
 
 
-def _hooks(
-    name: str, more: Mapping[str, Any], place: Placement, is_own_server: bool
-) -> tuple[Any, Any, str, Any, Any]:
-    """Return where a further file is, all that is ours in it, and what is wanted in it."""
+_Part = tuple[Mapping[str, Any], Any, Any]  # where a file is, all that is ours in it, and what is wanted in it
+
+
+def _hooks(name: str, more: Mapping[str, Any], place: Placement, is_own_server: bool) -> _Part:
     hooks = {}
-    for event, given in more["events"].items():
+    events = more["events"] | more.get("server_events", {}) if is_own_server else more["events"]
+    for event, given in events.items():
         template, timeout = more["hook"], given
         if isinstance(given, dict):  # a hook that asks our server
             template, timeout = (given, 0) if is_own_server else (template, PROMPT_HOOK_SECONDS)
         hooks[event] = [fill(template, {"hook": place.hook_line(name, event), "timeout": timeout})]
-    added = more.get("add", {})
-    ours = {**added, "hooks": hooks}
-    wanted = {key: held for key, held in added.items() if is_own_server or key != "permissions"}
-    if place.hooks:
-        wanted["hooks"] = hooks
-    else:
+    ours = {**more.get("add", {}), "hooks": hooks}
+    wanted = dict(ours)
+    if not place.hooks:
+        del wanted["hooks"]
         wanted.pop("version", None)
-    return more["file"], more.get("project"), more["format"], ours, wanted
+    if not is_own_server:
+        wanted.pop("permissions", None)
+    return more, ours, wanted
 
 
-def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[tuple[Any, Any, str, Any, Any]]:
+def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[_Part]:
     """Files that are ours as a whole: a plugin, or all commands of a folder."""
     source = os.path.join(os.path.dirname(__file__), more["source"])
     words = [*(["env", f"{HOME_VARIABLE}{place.home}"] if place.home else []), *place.words]
+    values = {
+        "{memsheaf}": shlex.join(words),
+        '["memsheaf"]': json.dumps(words),
+        "mcp__plugin_memsheaf_memsheaf": "mcp__memsheaf",
+    }
     for name in sorted(os.listdir(source)) if os.path.isdir(source) else [""]:
-        with open(os.path.join(source, name).rstrip(os.sep), encoding="utf-8") as file:
+        with open(f"{source}/{name}".rstrip("/"), encoding="utf-8") as file:
             text = file.read()
-        for old, new in (
-            ("{memsheaf}", shlex.join(words)),
-            ('["memsheaf"]', json.dumps(words)),
-            ("mcp__plugin_memsheaf_memsheaf", "mcp__memsheaf"),
-        ):
+        for old, new in values.items():
             text = text.replace(old, new)
-        at = f"/{name}" if name else ""
-        wanted = {"text": text} if place.hooks or not more.get("is_hook") else None
-        yield f"{more['file']}{at}", f"{more['project']}{at}", "text", {"text": text}, wanted
+        places = {key: f"{more[key]}/{name}".rstrip("/") for key in ("file", "project")}
+        yield places, {"text": text}, {"text": text} if place.hooks or not more.get("is_hook") else None
 
 
 def make_removals(name: str, place: Placement, files: SettingsFiles) -> list[SettingsTarget]:
@@ -160,10 +162,7 @@ def make_removals(name: str, place: Placement, files: SettingsFiles) -> list[Set
     targets = [target._replace(wanted=None) for target in make_targets(name, place)]
     known = {os.path.realpath(target.path) for target in targets}
     for path, format in files.recorded(name, place.project):
-        alike = [target for target in targets if target.format == format]
+        alike = [target for target in targets if os.path.basename(target.path) == os.path.basename(path)]
         if path not in known and alike:  # by another value of a variable, such as CODEX_HOME
-            ours: Any = {}
-            for target in alike:
-                ours = merge(ours, target.ours)
-            targets.append(SettingsTarget(name, path, format, ours, None, place.project))
+            targets.append(alike[0]._replace(path=path, format=format))
     return targets

@@ -80,15 +80,9 @@ class JsonText:
             place = _skip(self.strict, comma + has_comma)
         return members
 
-    def indent(self, at: int) -> str:
-        """Return the spaces at the begin of a line."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
-        return line[: len(line) - len(line.lstrip(" \t"))]
-
-    def own_indent(self, at: int) -> str | None:
-        """Return the spaces before a place, None if there is more before it in its line."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
-        return None if line.strip(" \t") else line
+    def lead(self, at: int) -> str:
+        """Return what stands before a place in its line."""
+        return self.text[self.text.rfind("\n", 0, at) + 1 : at].removeprefix("\ufeff")
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -145,8 +139,9 @@ def insert_json(text: str, wanted: dict[str, object]) -> Pieces:
     if not isinstance(document.value, dict):
         raise ValueError("it is not an object")
     members = document.members(document.root)
-    unit = document.own_indent(members[0].start) if members else ""
-    return sorted(_insert_into(document, document.root, document.value, wanted, (newline, unit or "  ")))
+    unit = document.lead(members[0].start) if members else ""
+    unit = "  " if unit.strip(" \t") else unit or "  "
+    return sorted(_insert_into(document, document.root, document.value, wanted, (newline, unit)))
 
 
 def _insert_into(
@@ -177,8 +172,11 @@ def _piece(
     Some hosts know the items of an array by their number, so ours never come before those of others.
     """
     text, members = document.text, document.members(at)
-    outer = document.indent(at)
-    inner = (document.own_indent(members[0].start) if members else None) or outer + unit
+    outer = document.lead(at)
+    outer = outer[: len(outer) - len(outer.lstrip(" \t"))]
+    inner = document.lead(members[0].start) if members else ""
+    if not inner or inner.strip(" \t"):
+        inner = outer + unit
     is_inline = members and "\n" not in text[at : members[0].start]
     lead = " " if is_inline else newline + inner
     lines = (
@@ -203,63 +201,68 @@ def remove_json(text: str, wanted: Any, inserted: str | None) -> str:
     empty. A text in a list, such as a permission, may be the user's own. It goes only if it was inserted or, where
     that is not known, if the file has all of our hooks and nothing else.
     """
-    document = JsonText(text)
-    ours = dict(find_ours(document.value, wanted))
+    value = read_value(text)
+    ours = dict(find_ours(value, wanted))
     texts = {path for path, held in ours.items() if isinstance(held, str) and isinstance(path[-1], int)}
     if inserted is not None:
-        kept = {path for path in texts if as_json_lines(ours[path], None) not in inserted}
+        for path in texts:
+            if as_json_lines(ours[path], None) not in inserted:
+                del ours[path]
         for key, held in wanted.items():  # such as the version of a file
-            is_value = not isinstance(held, dict | list) and held == document.value.get(key, [])
+            is_value = not isinstance(held, dict | list) and held == value.get(key, [])
             if is_value and f"{as_json_lines(key, None)}: {as_json_lines(held, None)}" in inserted:
                 ours[(key,)] = held
-    else:
+    elif texts:
         events = {path[1] for path in ours if path[0] == "hooks"}
         has_all_hooks = bool(events) and events >= wanted["hooks"].keys()
-        is_all = has_all_hooks and _cut(document, document.root, (), ours.keys(), None)[1]
-        kept = set() if is_all else texts
-    if ours.keys() <= kept:
-        return text
-    end = 0
-    parts = []
-    for start, stop in sorted(_cut(document, document.root, (), ours.keys() - kept, inserted)[0]):
-        parts.append(text[end : max(start, end)])
-        end = max(stop, end)
-    return "".join(parts) + text[end:]
+        if not has_all_hooks or read_value(_take_out(text, ours, None)):
+            ours = {path: held for path, held in ours.items() if path not in texts}
+    return _take_out(text, ours, inserted)
 
 
-def _cut(
-    document: JsonText, at: int, path: Path, ours: Collection[Path], inserted: str | None
-) -> tuple[list[tuple[int, int]], bool]:
-    """Return the spans to take out of a container, and True if nothing is left in it.
+def _take_out(text: str, paths: Collection[Path], inserted: str | None) -> str:
+    """Return the text without the members at these paths, and without the containers that this leaves empty.
 
-    Of a group in a list, such as `{"matcher": "", "hooks": [...]}`, nothing is left once its containers are gone.
+    A container of the user's own stays: one that a list does not hold, and that does not begin in `inserted`.
     """
-    spans: list[tuple[int, int]] = []
-    gone, kept = [], []
-    members = document.members(at)
-    for member in members:
-        place = (*path, member.key)
-        if any(own[: len(place)] == place for own in ours):
-            inner, is_empty = _cut(document, member.value, place, ours, inserted)
-            begin = f"{as_json_lines(member.key, None)}: {document.strict[member.value]}"
-            is_made = inserted is None or begin in inserted or any(isinstance(step, int) for step in place)
-            if place in ours or (is_empty and is_made):
-                gone.append(member)
-                spans.append(_span(document.text, member, is_last=member is members[-1]))
-                continue
-            spans += inner
-        kept.append(member)
-    if gone and kept and members[-1] in gone and members[-1].comma < 0:
-        spans.append((kept[-1].comma, kept[-1].comma + 1))
-    if any(isinstance(step, int) for step in path):
-        kept = [member for member in kept if document.strict[member.value] in "{["]
-    return spans, bool(gone) and not kept
+    for path in sorted(paths, key=lambda path: [(isinstance(step, int), step) for step in path], reverse=True):
+        text = _take_out_member(JsonText(text), path)
+        for depth in range(len(path) - 1, 0, -1):
+            document = JsonText(text)
+            outer = path[:depth]
+            held = document.value
+            for step in outer:
+                held = held[step]
+            is_in_list = any(isinstance(step, int) for step in outer)
+            if is_in_list and isinstance(held, dict):  # of a group, only its containers count
+                held = [item for item in held.values() if isinstance(item, dict | list)]
+            begin = f"{as_json_lines(outer[-1], None)}: {'[' if isinstance(held, list) else '{'}"
+            if held or not (is_in_list or inserted is None or begin in inserted):
+                break
+            text = _take_out_member(document, outer)
+    return text
 
 
-def _span(text: str, member: JsonEntry, *, is_last: bool) -> tuple[int, int]:
-    """Return a member with its comma and its line's beginning, or with the spaces that part it from its neighbour."""
-    start, end = member.start, member.comma + 1 if member.comma >= 0 else member.end
+def _take_out_member(document: JsonText, path: Path) -> str:
+    """Return the text without one member, its comma and its line's beginning or the spaces beside it."""
+    text, at = document.text, document.root
+    for step in path:
+        members = document.members(at)
+        number = [member.key for member in members].index(step)
+        at = members[number].value
+    member, is_last = members[number], number == len(members) - 1
+    start, end = member.start, member.end
+    if member.comma >= 0:
+        end = member.comma + 1
     lead = len(text[:start].rstrip(" \t"))
     if text[lead - 1 : lead] == "\n":
-        return lead - 1 - (text[lead - 2 : lead] == "\r\n"), end
-    return (lead, end) if is_last else (start, end + len(text[end:]) - len(text[end:].lstrip(" \t")))
+        start = lead - 1 - (text[lead - 2 : lead] == "\r\n")
+    elif is_last:
+        start = lead
+    else:
+        end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+    before = text[:start]
+    if is_last and member.comma < 0 and number:
+        comma = members[number - 1].comma
+        before = before[:comma] + before[comma + 1 :]
+    return before + text[end:]

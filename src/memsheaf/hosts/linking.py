@@ -24,5 +24,5 @@ def plan_link(files: SettingsFiles, cwd: str, folder: str, *, wanted: bool) -> F
     target = SettingsTarget(_HOST, file, "json", value, value if wanted else None, tree, "Claude Code")
     change = files.plan(target)
     found = read_value(change.before or "") if wanted and not change.problem else {}
-    other = found.get(KEY, folder) if isinstance(found, dict) else folder
+    other = found.get(KEY, folder)
     return change if other == folder else change._replace(problem=f"its {KEY} is {other!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 NAME = "memsheaf"
 IGNORE_FAILURE = " || exit 0"
@@ -17,33 +17,25 @@ HOME_VARIABLE = "MEMSHEAF_HOME="
 _AS_MODULE = ["-P", "-m", NAME]
 
 
-class OwnCommand(NamedTuple):
-    """A command that starts memsheaf: the words of the program, its arguments, and the home it is given."""
-
-    program: Sequence[str]
-    arguments: Sequence[str]
-    home: str = ""
-
-
-def read_command(words: Sequence[Any], first: str) -> OwnCommand | None:
-    """Return how `words` start memsheaf with the argument `first`, None if they start something else.
+def read_command(words: Sequence[Any], first: str) -> list[str]:
+    """Return the arguments with which `words` start memsheaf, from `first` on; none if they start something else.
 
     >>> read_command(["env", "MEMSHEAF_HOME=/m", "/opt/bin/memsheaf", "mcp", "--read-only"], "mcp")
-    OwnCommand(program=['/opt/bin/memsheaf'], arguments=['mcp', '--read-only'], home='/m')
+    ['mcp', '--read-only']
     >>> read_command(["sh", "-c", "id", "mcp"], "mcp")
+    []
     """
     if not all(isinstance(word, str) for word in words):
-        return None
+        return []
     words = list(words)
-    home = ""
     if words[:1] == ["env"]:
         del words[0]
     if words and words[0].startswith(HOME_VARIABLE):
-        home = words.pop(0).removeprefix(HOME_VARIABLE)
-    size = 4 if words[1:4] == _AS_MODULE else 1
-    program, arguments = words[:size], words[size:]
-    is_program = size == 4 or re.split(r"[\\/]", "".join(program))[-1] in (NAME, f"{NAME}.exe")
-    return OwnCommand(program, arguments, home) if is_program and arguments[:1] == [first] else None
+        del words[0]
+    is_module = words[1:4] == _AS_MODULE
+    name = re.split(r"[\\/]", "".join(words[:1]))[-1]
+    arguments = words[4 if is_module else 1 :]
+    return arguments if arguments[:1] == [first] and (is_module or name in (NAME, f"{NAME}.exe")) else []
 
 
 def entry_words(entry: Mapping[str, Any]) -> list[Any]:
@@ -52,37 +44,40 @@ def entry_words(entry: Mapping[str, Any]) -> list[Any]:
     return [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [])]
 
 
-def read_server(entry: object) -> OwnCommand | None:
-    """Return how an entry starts our server, None if it does not."""
-    return read_command(entry_words(entry), "mcp") if isinstance(entry, dict) else None
+def read_server(entry: object) -> list[str]:
+    """Return the arguments with which an entry starts our server, none if it does not."""
+    return read_command(entry_words(entry), "mcp") if isinstance(entry, dict) else []
 
 
-def read_hook(line: object) -> OwnCommand | None:
-    """Return how the command of a hook starts ours, None for any other command.
+def is_own_line(line: object) -> bool:
+    """Return True if the command of a hook starts ours.
 
     The line must be quoted exactly as `install` quotes it, since a shell runs what stands in double quotes.
 
-    >>> read_hook("/opt/bin/memsheaf hook codex Stop || exit 0").arguments
-    ['hook', 'codex', 'Stop']
-    >>> read_hook("memsheaf hook codex Stop; id"), read_hook("notify 'memsheaf hook failed'")
-    (None, None)
-    >>> read_hook('MEMSHEAF_HOME="$(id)" memsheaf hook codex Stop')
+    >>> is_own_line("/opt/bin/memsheaf hook codex Stop || exit 0")
+    True
+    >>> is_own_line("memsheaf hook codex Stop; id"), is_own_line("notify 'memsheaf hook failed'")
+    (False, False)
+    >>> is_own_line('MEMSHEAF_HOME="$(id)" memsheaf hook codex Stop')
+    False
     """
     if not isinstance(line, str):
-        return None
+        return False
     line = line.removesuffix(IGNORE_FAILURE)
     try:
-        command = read_command(shlex.split(line), "hook")
+        words = shlex.split(line)
     except ValueError:  # an open quote
-        return None
-    is_ours = command and len(command.arguments) == 3 and line == hook_line(command)
-    return command if is_ours else None
+        return False
+    if len(read_command(words, "hook")) != 3:
+        return False
+    home = words.pop(0).removeprefix(HOME_VARIABLE) if words[0].startswith(HOME_VARIABLE) else ""
+    return line == hook_line(words, home)
 
 
-def hook_line(command: OwnCommand) -> str:
+def hook_line(words: Sequence[str], home: str) -> str:
     """Return the shell command for a hook."""
-    home = f"{HOME_VARIABLE}{shlex.quote(command.home)} " if command.home else ""
-    return home + shlex.join([*command.program, *command.arguments])
+    variable = f"{HOME_VARIABLE}{shlex.quote(home)} " if home else ""
+    return variable + shlex.join(words)
 
 
 def is_own_hook(item: object) -> bool:
@@ -90,4 +85,4 @@ def is_own_hook(item: object) -> bool:
     if not isinstance(item, dict):
         return False
     calls_tool = (item.get("server"), item.get("tool")) == (NAME, "memory_hook")
-    return calls_tool or any(map(read_hook, item.values()))
+    return calls_tool or any(map(is_own_line, item.values()))

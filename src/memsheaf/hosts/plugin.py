@@ -2,82 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from memsheaf import __version__
 from memsheaf.errors import Exists, PathRefused, StoreFailed
+from memsheaf.hosts.formats import as_json_lines
+from memsheaf.hosts.installing import Placement, list_targets
 from memsheaf.scope import parse_object
 from memsheaf.store.safe_dir import Folder, read_file, replace, walk
 
 NAME = "memsheaf"
-DESCRIPTION = "Memory that outlives a conversation: plain Markdown files, recalled and learned without being asked."
 MANIFEST = ".claude-plugin/plugin.json"
-SERVER = f"plugin:{NAME}:{NAME}"  # the name of the plugin's own server in its hooks
 TEXTS = os.path.join(os.path.dirname(__file__), "claude_plugin")
 MAX_MANIFEST_BYTES = 64 << 10
-PROMPT_SECONDS, HOOK_SECONDS = 2, 10  # the hook has a deadline of its own, which is shorter
-FIELDS = ("hook_event_name", "session_id", "prompt_id", "agent_id", "transcript_path", "cwd", "prompt")
-"""What the client fills in for `memory_hook`, from the JSON that a command would get."""
 
 
 def plugin_files(words: Sequence[str]) -> Mapping[str, str]:
     """The files of the plugin; `words` start the program."""
-    owner = {"name": NAME}
-    marketplace = {
-        "name": NAME,
-        "owner": owner,
-        "description": DESCRIPTION,
-        "plugins": [{"name": NAME, "source": "./", "description": DESCRIPTION}],
+    server, settings, *_ = list_targets("claude-code", Placement(words, {}, project=os.sep))
+    hooks = {"description": "Recall and learn", "hooks": (settings.wanted or {})["hooks"]}
+    files = {
+        ".mcp.json": as_json_lines(server.wanted, "  "),
+        # the name of the plugin's own server in its hooks
+        "hooks/hooks.json": as_json_lines(hooks, "  ").replace(
+            '"server": "memsheaf"', '"server": "plugin:memsheaf:memsheaf"'
+        ),
     }
-    plugin = {
-        "name": NAME,
-        "version": __version__,
-        "description": DESCRIPTION,
-        "author": owner,
-        "license": "Apache-2.0",
-        "keywords": ["memory", "recall", "markdown"],
-    }
-    server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
-    settings = {
-        MANIFEST: plugin,
-        ".claude-plugin/marketplace.json": marketplace,
-        ".mcp.json": {"mcpServers": {NAME: server}},
-        "hooks/hooks.json": {"description": "Recall and learn", "hooks": hooks(words)},
-    }
-    files = {name: f"{json.dumps(value, indent=2, ensure_ascii=False)}\n" for name, value in settings.items()}
-    return files | {name: text.replace("{memsheaf}", shlex.join(words)) for name, text in _texts()}
-
-
-def hooks(words: Sequence[str]) -> dict[str, object]:
-    """Return what the client runs at its events: recall in the server that runs already, the rest in a process."""
-    recall = {
-        "type": "mcp_tool",
-        "server": SERVER,
-        "tool": "memory_hook",
-        "input": {"host": "claude-code"} | {name: f"${{{name}}}" for name in FIELDS},
-        "timeout": PROMPT_SECONDS,
-    }
-    events = {
-        event: {
-            "type": "command",
-            "command": f"{shlex.join([*words, 'hook', 'claude-code', event])} || exit 0",
-            "timeout": HOOK_SECONDS,
-        }
-        for event in ("SessionStart", "Stop", "PreCompact", "SessionEnd")
-    }
-    return {event: [{"hooks": [hook]}] for event, hook in {**events, "UserPromptSubmit": recall}.items()}
-
-
-def _texts() -> Iterator[tuple[str, str]]:
     for folder, _, names in os.walk(TEXTS):
-        for name in sorted(names):
+        for name in names:
             path = os.path.join(folder, name)
+            place = os.path.relpath(path, TEXTS).replace(os.sep, "/")
+            if place.endswith(".json"):
+                place = f".claude-plugin/{place}"
             with open(path, encoding="utf-8") as file:
-                yield os.path.relpath(path, TEXTS).replace(os.sep, "/"), file.read()
+                text = file.read()
+            files[place] = text.replace("{memsheaf}", shlex.join(words)).replace("{version}", __version__)
+    return files
 
 
 def write_plugin(folder: str, words: Sequence[str]) -> list[str]:

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 from memsheaf.hosts.formats import RENDER, as_toml, as_yaml
 from memsheaf.hosts.json_edit import Pieces, Step, find_ours, insert_json, merge, read_value, remove_json
-from memsheaf.hosts.own_commands import NAME, OwnCommand, entry_words, read_hook, read_server
+from memsheaf.hosts.own_commands import NAME, entry_words, read_server
 
 Wanted = Mapping[str, Any]
 Found = list[tuple[list[Step], object]]
 _OWN_YAML = r"""(?mx)
-    (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
-    | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""
+    \b (?:cmd|command) ["']?: [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* (?:,|\r?$)  # the program
+    | ["' ] -m ["']? (?: ,[ ] | [ ]* \r?\n [ ]* -[ ] ) ["']? memsheaf \b"""
 _HOOK_MENTION = rf"{NAME}\S*\s+hook\b"
 _PLAIN = (bool, int, float, type(None))  # a value that starts nothing, such as a timeout
 
@@ -105,7 +105,8 @@ def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
 
 def _entry_in(value: Any, ours: Wanted) -> Mapping[str, Any]:
     for parent in _nest(ours):
-        entry = value.get(parent, {}).get(NAME)
+        servers = value.get(parent)
+        entry = servers.get(NAME) if isinstance(servers, dict) else None
         if isinstance(entry, dict):
             return entry
     return {}
@@ -115,31 +116,33 @@ def find_foreign_entry(text: str, format: str, ours: Wanted) -> str:
     """Return the server entry under our name as text if it starts another program or has a URL, else ""."""
     if format == "yaml":
         with suppress(ValueError):
-            lines, _, start, end = _yaml_block(text, ours)
-            block = "".join(lines[start:end])  # empty where both are -1
-            return "" if re.search(_OWN_YAML, block) else block
+            block = _yaml_block(text, ours)[1]
+            return block[0] if block and not re.search(_OWN_YAML, block[0]) else ""
     entry = find_entry(text, format, ours)
     if not entry or read_server(entry):
         return ""
     return _show(entry_words(entry), _find_extras(entry, ("command", "args")))
 
 
-def find_commands(
-    text: str, format: str, ours: Wanted, *, is_repository: bool
-) -> Iterator[tuple[str, OwnCommand | None]]:
-    """Yield the server entry under our name and the hooks that name us, each as text.
+def find_strangers(text: str, format: str, wanted: Wanted) -> list[str]:
+    """Return the server and the hooks under our name that are not as wanted, each as text."""
+    if format == "text":
+        return [line for line in re.findall(r"(?m)^const PROGRAM = .*$", text) if line not in wanted.get("text", "")]
+    foreign = find_foreign_entry(text, format, wanted)
+    known = {*_list_commands(_nest(wanted), wanted)} - {foreign} | {""}
+    strangers = {foreign: None}
+    with suppress(ValueError):
+        strangers |= dict.fromkeys(_list_commands(_read(text, format), wanted))
+    return [line for line in strangers if line not in known]
 
-    With each goes how it starts memsheaf; None if it starts something else, if other words stand around our command,
-    or if a repository adds a setting that `install` does not write, such as `env`. Users may add such to their own.
-    """
-    if foreign := find_foreign_entry(text, format, ours):
-        yield foreign, None
-    elif entry := find_entry(text, format, ours):
-        extras = _find_extras(entry, _entry_in(_nest(ours), ours))
-        yield _show(entry_words(entry), extras), None if extras and is_repository else read_server(entry)
-    waiting: list[Any] = []
-    with suppress(ValueError, AttributeError):  # not readable, or no object
-        waiting.append(_read(text, format).get("hooks"))
+
+def _list_commands(value: Any, wanted: Wanted) -> Iterator[str]:
+    """Yield our server's entry and the hooks that name us, with all settings that may change what they start."""
+    if not isinstance(value, dict):
+        return
+    if entry := _entry_in(value, wanted):
+        yield _show(entry_words(entry), _find_extras(entry, ("command", "args")))
+    waiting = [value.get("hooks")]
     while waiting:
         item = waiting.pop()
         if isinstance(item, list):
@@ -148,8 +151,7 @@ def find_commands(
             waiting += item.values()
             for key, line in item.items():
                 if isinstance(line, str) and re.search(_HOOK_MENTION, line):
-                    extras = _find_extras(item, ("type", "name", key))
-                    yield line + _show([], extras), None if extras and is_repository else read_hook(line)
+                    yield line + _show([], _find_extras(item, ("type", "name", key)))
 
 
 def _find_extras(item: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _merge_entry(ours: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[s
     if not earlier:
         return entry
     if words[-1] == "mcp":
-        words += earlier.arguments[1:]
+        words += earlier[1:]
     kept = {key: held for key, held in entry.items() if key not in ("command", "args")}
     is_list = isinstance(ours["command"], list)
     return {**ours, **kept, **({"command": words} if is_list else {"command": words[0], "args": words[1:]})}
@@ -257,105 +259,68 @@ def _insert_toml(text: str, wanted: Wanted) -> Pieces:
 
 
 def _remove_toml(text: str, ours: Wanted, inserted: str | None) -> str:
-    if not _find_in_toml(text, ours):
-        return text
-    header = re.compile(rf"\s*\[\s*(?:{'|'.join(map(re.escape, ours))})\s*[].]")
-    is_ours = False
-    kept: list[str] = []
-    comments: list[str] = []
-    for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith("["):
-            is_ours = bool(header.match(line))
-            kept += comments  # they are in front of the next table
-            comments = []
-        if not is_ours:
-            kept.append(line)
-        elif _is_blank(line):
-            comments.append(line)
-        else:
-            comments = []
-    after = "".join(kept + comments)
+    """Return the text without our tables. Comments behind their last line belong to the next table."""
+    names = "|".join(map(re.escape, ours))
+    table = rf"(?m)^\s*?\[\s*(?:{names})\s*[].].*\n?((?:[ \t]*(?:\#.*)?\r?\n)*(?![ \t]*[\[\#\r\n])[^\n]+\n?)*"
+    after = re.sub(table, "", text) if _find_in_toml(text, ours) else text
     if _find_in_toml(after, ours):
         raise ValueError("our tables in it were rewritten by somebody else")
     return after
 
 
-def _parent(ours: Wanted) -> tuple[str, object]:
-    [(parent, held)] = ours.items()
-    return parent, held
-
-
-def _yaml_block(text: str, ours: Wanted) -> tuple[list[str], int, int, int]:
-    """Return the lines, where the parent key is (-1: nowhere), where our entry begins and ends. Raises ValueError."""
-    lines = text.splitlines(keepends=True)
-    parent, _ = _parent(ours)
-    odd = re.compile(r"\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)")
-    if any(map(odd.match, lines[text.startswith("---") :])):
+def _yaml_block(text: str, ours: Wanted) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+    """Return where the parent key with its lines is, and our entry in them. Raises ValueError."""
+    [parent] = ours
+    if re.search(r"(?m)^\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)", text.removeprefix("---")):
         raise ValueError("it is more than one document, or no plain mapping")
-    found = [at for at, line in enumerate(lines) if re.match(rf"\ufeff?([\"']?){parent}\1\s*:", line)]
-    if not found:
-        return lines, -1, -1, -1
-    if len(found) > 1 or not re.fullmatch(r"[^:]*:\s*(?:#.*)?", lines[found[0]].rstrip("\r\n")):
+    key = rf"^\ufeff?([\"']?){parent}\1[ ]*:"
+    block = re.search(rf"(?m){key}[ ]*(?:\#.*)?\r?(?:\n|\Z)((?:[ \#-].*(?:\n|\Z)|\r?\n)*)", text)
+    if len(re.findall(f"(?m){key}", text)) > bool(block):
         raise ValueError(f"{parent} in it is not a block of lines")
-    child = _child_indent(lines, found[0])
-    entry = re.compile(rf"{child}(?:- name: *)?([\"']?){NAME}\1\s*(?::|#|$)")
-    for at in range(found[0] + 1, len(lines)):
-        if not _is_blank(lines[at]) and not lines[at].startswith((" ", "-")):
-            break
-        if entry.match(lines[at]):
-            return lines, found[0], at, _block_end(lines, at, child)
-    return lines, found[0], -1, -1
+    if not block:
+        return None, None
+    child = _child_indent(block[2])
+    first_line = rf"(?m)^{child}(?:- (?:{{ *)?[\"']?name[\"']?: *)?([\"']?){NAME}\1[ ]*(?:[:,].*|\#.*)?\r?(?:\n|\Z)"
+    deeper_lines = rf"((?:[ ]*(?:\#.*)?\r?\n)*{child}[ ]+[^\s\#].*(?:\n|\Z))*"
+    entry = re.compile(first_line + deeper_lines)
+    return block, entry.search(text, block.start(2), block.end(2))
 
 
-def _is_blank(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
-
-
-def _child_indent(lines: Sequence[str], parent: int) -> str:
+def _child_indent(lines: str) -> str:
     """Return how far the entries below a parent key are indented."""
-    line = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
-    return line[: len(line) - len(line.lstrip(" "))] or ("" if line.startswith("- ") else "  ")
-
-
-def _block_end(lines: Sequence[str], at: int, child: str) -> int:
-    """Return where an entry ends: before the next line that is not deeper, and the comments in front of that."""
-    end = at + 1
-    for place in range(at + 1, len(lines)):
-        if not _is_blank(lines[place]):
-            if len(lines[place]) - len(lines[place].lstrip(" ")) <= len(child):
-                break
-            end = place + 1
-    return end
+    first = re.search(r"(?m)^( *)[^\s#]", lines)
+    return first[1] if first else "  "
 
 
 def _find_in_yaml(text: str, ours: Wanted) -> Found:
     """Return our key if there is an entry under it, whoever wrote it."""
-    return [([NAME], None)] if _yaml_block(text, ours)[2] >= 0 else []
+    return [([NAME], None)] if _yaml_block(text, ours)[1] else []
 
 
 def _insert_yaml(text: str, wanted: Wanted) -> Pieces:
-    lines, parent, entry, _ = _yaml_block(text, wanted)
-    if entry >= 0:
+    block, entry = _yaml_block(text, wanted)
+    if entry:
         return []
-    if parent < 0:
+    if not block:
         return _append(text, as_yaml(wanted), apart=False)
-    child, newline = _child_indent(lines, parent), _newline(text)
-    block = "".join(f"{child}{line}{newline}" for line in as_yaml(_parent(wanted)[1]).split("\n"))
-    at = sum(map(len, lines[: parent + 1]))
-    is_last = not lines[parent].endswith("\n")
-    return [(at, newline + block.removesuffix(newline) if is_last else block)]
+    newline = _newline(text)
+    lines = newline.join(_child_indent(block[2]) + line.strip() for line in as_yaml(wanted).split("\n")[1:])
+    has_line_end = text[: block.start(2)].endswith("\n")
+    return [(block.start(2), lines + newline if has_line_end else newline + lines)]
 
 
 def _remove_yaml(text: str, ours: Wanted, inserted: str | None) -> str:
     """Return the text without our entry, and without its parent key if that was inserted and is left empty."""
-    lines, parent, start, end = _yaml_block(text, ours)
-    if start < 0 or not re.search(_OWN_YAML, "".join(lines[start:end])):
+    block, entry = _yaml_block(text, ours)
+    if not block or not entry or not re.search(_OWN_YAML, entry[0]):
         return text
-    del lines[start:end]
-    following = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
-    if not following.startswith((" ", "- ")) and (inserted is None or lines[parent].strip() in inserted):
-        del lines[parent]
-    return "".join(lines)
+    start, end = entry.span()
+    head = text[block.start() : block.start(2)]
+    others = text[block.start(2) : start] + text[end : block.end(2)]
+    if not re.search(r"(?m)^ *[^\s#]", others) and (inserted is None or head.strip() in inserted):
+        text = text[: block.start()] + text[block.start(2) :]
+        start, end = start - len(head), end - len(head)
+    return text[:start] + text[end:]
 
 
 def _insert_text(text: str, wanted: Wanted) -> Pieces:

@@ -241,12 +241,12 @@ def read_settings(real: str, project: str = "") -> str | None:
 
 
 def _require_writable(real: str) -> None:
-    folder = real
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder)
-    for path in {folder, os.path.dirname(folder) if folder == real else folder}:
+    there = [real, os.path.dirname(real)]
+    while not os.path.exists(there[-1]):
+        there.append(os.path.dirname(there[-1]))
+    for path in filter(os.path.exists, there):
         if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
-            raise NotEditable("it is read-only" if path == real else f"the folder {path} is read-only")
+            raise NotEditable(f"{path} is read-only")
 
 
 def _missing_folders(folder: str) -> list[str]:

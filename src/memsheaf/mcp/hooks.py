@@ -5,6 +5,7 @@ No Python has to start for it, and the vectors are loaded already.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -73,17 +74,13 @@ class HookSocket:
         """Listen, unless another server of this project does already."""
         if not self._path or self._link:
             return False
-        if os.path.lexists(self._path):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(1)
-                try:
-                    probe.connect(self._path)
-                except ConnectionRefusedError:
-                    self._unlink()  # its server was killed
-                except OSError:
-                    return False  # it is busy, or gone by now
-                else:
-                    return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1)
+            problem = probe.connect_ex(self._path)
+        if problem == errno.ECONNREFUSED:
+            self._unlink()  # its server was killed
+        elif problem != errno.ENOENT:
+            return False  # another server listens, or is busy
         link = socket.socket(socket.AF_UNIX)
         try:
             link.bind(self._path)

@@ -127,18 +127,8 @@ class Offer:
     def _fill_recall_prompt(self, query: str) -> str:
         found = self.memory.recall(query, tree=self._tree)
         before, _, after = read_prompt("ask-recall").partition("{recalled}")
-        recalled = found.text or f"({self._near(query)})"
+        recalled = found.text or self._tools.answer("memory_search", {"query": query, "limit": 5}).text
         return before.replace("{query}", for_prompt(query)) + recalled + after
-
-    def _near(self, query: str) -> str:
-        """The nearest memories, for a person who asked; plain recall shows nothing when unsure."""
-        rows = [hit.row for hit in self.memory.search(query, limit=5) if hit.row.trust == "confirmed"]
-        if not rows:
-            return "Nothing that is remembered has to do with it."
-        near = "\n".join(
-            f"- {self.memory.label(row.ref)}: {one_line(for_prompt(row.description), 160)}" for row in rows
-        )
-        return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
     def _fill_audit_prompt(self) -> str:
         from memsheaf.work.checks import audit

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
 
 MAX_MESSAGE_BYTES = 4 << 20
-MAX_INSTRUCTION_BYTES = 2_000  # Claude Code cuts the rest
 WATCH_SECONDS = 2.0  # between two looks for changes by other processes
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 
@@ -55,6 +55,10 @@ REQUIRED_PARAMS: dict[str, dict[str, type]] = {
     LISTEN: {"notifications": dict},
 }
 OPTIONAL_PARAMS: dict[str, type] = {"arguments": dict, "cursor": str, "_meta": dict}
+
+
+Instruct = Callable[[str, object], str]
+"""Make the instructions for a client, given how they begin and what the client says of itself."""
 
 
 class ProtocolError(Exception):
@@ -98,11 +102,16 @@ class McpRequest:
 class Service:
     """The parts of the server that no client changes: its version, its lists, its instructions.
 
-    `head` renders the head of the catalog for the instructions within so many bytes.
+    `instruct` completes the instructions for one client.
     """
 
     def __init__(
-        self, version: str, *, reading: bool = False, tools: bool = True, head: Callable[[int], str] | None = None
+        self,
+        version: str,
+        *,
+        reading: bool = False,
+        tools: bool = True,
+        instruct: Instruct = lambda text, client: text,
     ) -> None:
         self.info = {"name": "memsheaf", "title": "memsheaf", "version": version}
         with open(os.path.join(os.path.dirname(__file__), "listing.json"), encoding="utf-8") as file:
@@ -113,15 +122,11 @@ class Service:
             ]
         if not tools:
             self.listing["tools"] = []
-        self._head = head
+        self._instruct = instruct
 
-    def introduce(self) -> Message:
+    def introduce(self, client: object) -> Message:
         """Return what a client learns first: capabilities, and how to use memory with the head of the catalog."""
-        instructions = self.listing["instructions"]
-        if self._head:
-            head = self._head(MAX_INSTRUCTION_BYTES - len(instructions.encode()) - 2)
-            if head:
-                instructions = f"{instructions}\n\n{head}"
+        instructions = self._instruct(self.listing["instructions"], client)
         capabilities = {
             "prompts": {"listChanged": False},
             "resources": {"subscribe": False, "listChanged": True},
@@ -158,7 +163,7 @@ class McpConversation:
             if version not in HANDSHAKE_VERSIONS:
                 version = HANDSHAKE_VERSIONS[-1]
             greeting = {"protocolVersion": version, "serverInfo": self._service.info}
-            return self.respond(request, greeting | self._service.introduce())
+            return self.respond(request, greeting | self._service.introduce(params["clientInfo"]))
         if method not in METHODS_OF_ERA[self.era]:
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
         if self.era == "handshake" and not self._is_greeted and method != "ping":
@@ -167,7 +172,8 @@ class McpConversation:
         if method == "ping":
             return self.respond(request, {})
         if method == "server/discover":
-            return self.respond(request, {"supportedVersions": [MODERN_VERSION]} | self._service.introduce())
+            about = {"supportedVersions": [MODERN_VERSION]}
+            return self.respond(request, about | self._service.introduce(meta_of(params).get(CLIENT_KEY)))
         if key := LISTS.get(method):
             return self.respond(request, {key: self._service.listing[key]})
         if request.id in self._running:

@@ -124,7 +124,7 @@ class Occasion(NamedTuple):
     """The input of a recall besides the memories: the messages of the user, newest last, and what was shown before.
 
     In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each. `is_query` is for a
-    person who asks the memory itself: then a single word is looked for, too.
+    person who asks the memory itself: then a single word is looked for, too. With `rows`, only these are recalled.
     """
 
     texts: Sequence[str]
@@ -136,16 +136,22 @@ class Occasion(NamedTuple):
     check: Callable[[Memory], Sequence[str]] = lambda memory: ()
     home: str = ""
     is_query: bool = False
+    rows: Sequence[Row] = ()
 
 
 def recall(
     sources: Sequence[RecallSource], occasion: Occasion, *, model: Model | None = None, deadline: float = 5.0
 ) -> Recall:
-    """Recall at most five memories for the last of the user's texts."""
-    if gate := find_gate(occasion):
+    """Recall at most five memories for the last of the user's texts, or of the rows that are given."""
+    gate = find_gate(occasion)
+    if gate and not occasion.rows:
         return Recall(gate=gate)
     query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-MAX_QUERY_CHARS:]
-    candidates = _find_candidates(sources, query, occasion)
+    candidates = [_exclude(Candidate(row.scope, row, 0.0, 0.0, 1.0, 0.0), occasion) for row in occasion.rows]
+    if occasion.rows:
+        model = None
+    else:
+        candidates = _find_candidates(sources, query, occasion)
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
     selector = "local"

@@ -27,6 +27,7 @@ from memsheaf.text.spoken import unwrapped
 from memsheaf.worktree import WorkingTree
 
 if TYPE_CHECKING:
+    from memsheaf.index.database import Row
     from memsheaf.recall.turns import Turn
 
 IGNORED = "the user asked to ignore memory in this turn"
@@ -58,8 +59,8 @@ class Session:
 
     `tree` is the working folder: what a memory cites and names is looked up there. `spent` is how many bytes of
     memories this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`:
-    `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called. `privacy` is how far
-    the user's wish not to store anything reaches: see `follow_privacy`.
+    `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called. `texts` are the last
+    messages, and `privacy` is how far the user's wish not to store anything reaches: see `follow_privacy`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Session:
         self._deadline = deadline
         self._tree = tree
         self._guard = threading.Lock()
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
         self._ignored: set[str] = set()
         self._running: _BackgroundRecall | None = None
@@ -112,6 +113,12 @@ class Session:
             return Recall(gate=IGNORED)
         occasion = self._occasion(message)._replace(is_query=is_query)
         return self._count_shown(self._recall(occasion), message)
+
+    def show(self, rows: Sequence[Row]) -> Recall:
+        """Return these memories as a recall, each once in the conversation; nothing while ignoring."""
+        if self.ignoring:
+            return Recall(gate=IGNORED)
+        return self._count_shown(self._recall(self._occasion("", keep=False)._replace(rows=rows)), "")
 
     def why(self, message: str) -> Recall:
         """Return what `recall` would give for a person's query now, and why; nothing is counted as shown."""
@@ -177,9 +184,9 @@ class Session:
 
     def _occasion(self, message: str, tools: Sequence[str] = (), *, keep: bool = True) -> Occasion:
         with self._guard:
-            texts = [*self._texts, message][-QUERY_TEXTS:]
+            texts = [*self.texts, message][-QUERY_TEXTS:]
             if keep:
-                self._texts = texts
+                self.texts = texts
             return Occasion(
                 texts=texts,
                 today=time.strftime("%Y-%m-%d", time.localtime(self._memory.clock())),
