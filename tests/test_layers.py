@@ -77,7 +77,7 @@ MAX_NODES = {
     "chat": 28_447,
     "cli": 45_730,
     "encode, learn and text": 40_119,
-    "guard": 14_544,
+    "guard": 14_530,
     "hosts": 29_419,
     "hub": 37_145,
     "index": 14_868,

@@ -94,7 +94,7 @@ def test_the_files_for_every_prompt_are_at_the_start_and_leave_room_for_the_cata
 
 def test_an_agent_without_tools_is_not_told_to_use_them(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
-    assert hooks.run("config", "set", "tools", "false").returncode == 0
+    assert hooks.run("config", "tools", "false").returncode == 0
     text = hooks.context("SessionStart", source="startup")
     assert "`memory_" not in text
     assert "If the user asks to ignore memory" in text

@@ -163,8 +163,10 @@ def ephemeral(text: str) -> str:
     for line in spoken(text[:MAX_CHARS_READ].lower().replace("’", "'")).split("\n"):
         for sentence in _sentences(line):
             if match := re.search(_SINGLE_TASK, sentence):
-                why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
-                return f"{one_line(match[0], MAX_QUOTED_CHARS)!r} {why}"
+                return (
+                    f"{one_line(match[0], MAX_QUOTED_CHARS)!r} asks for one thing, once, or reports it; "
+                    "keep what holds every time, or leave it out"
+                )
             words = _find_moment(sentence)
             if words and not re.search(_NAMED_END, line):
                 return f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
@@ -214,8 +216,10 @@ def derivable(text: str, *, cited: bool = False) -> str:
             others += 1
     if len(lookups) <= others or re.search(_REASON_WORDS, lowered):
         return ""
-    why = "can be looked up in the code or its history; keep why it is so, or what follows from it"
-    return f"{one_line(lookups[0], MAX_QUOTED_CHARS)!r} {why}"
+    return (
+        f"{one_line(lookups[0], MAX_QUOTED_CHARS)!r} can be looked up in the code or its history; "
+        "keep why it is so, or what follows from it"
+    )
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _read_patterns(scope: OpenScope, row: Row) -> Sequence[str]:
 def path_in(tree: str, file: str) -> str:
     """Return the path of a file below the root of a working tree, "" for any other; nothing is looked up on disk.
 
-    >>> path_in("/work/shop", "/work/shop/src/../app.py"), path_in("/work/shop", "/work/shopping/app.py")
+    >>> path_in("/repo/shop", "/repo/shop/src/../app.py"), path_in("/repo/shop", "/repo/shopping/app.py")
     ('app.py', '')
     """
     inner = os.path.relpath(os.path.join(tree, file), tree) if file and "\0" not in file else ".."
