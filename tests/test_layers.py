@@ -78,7 +78,7 @@ MAX_NODES = {
     "cli": 45_730,
     "encode, learn and text": 40_119,
     "guard": 14_530,
-    "hosts": 29_419,
+    "hosts": 29_441,
     "hub": 37_145,
     "index": 14_868,
     "llm": 10_456,

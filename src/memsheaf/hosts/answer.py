@@ -260,7 +260,10 @@ class _Call:
         except (Busy, StoreFailed) as error:
             note_failure(self.event.host, self.event.event, f"answered, and not noted: {error}")
         if conversation is None:
-            yield HostConversation(hook_state(self.settings.state).load(self.conversation[1]) or {})
+            yield self._read_notes()
+
+    def _read_notes(self) -> HostConversation:
+        return HostConversation(hook_state(self.settings.state).load(self.conversation[1]) or {})
 
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
@@ -279,30 +282,37 @@ class _Call:
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
         from memsheaf.text.requests import is_silent
 
-        session, recalled = self._recall(lambda session: session.recall(prompt))
+        session, recalled = self._recall(found, lambda session: session.recall(prompt))
         with self._noting() as found:
             found.data["reach"] = session.privacy
+            if recalled.memories:
+                found.data["shown"] = session.state()
             if self.event.typed and not self.event.transcript and not self.is_sub_agent:
                 is_kept = not (session.ignoring or is_silent(session.privacy))
                 # half a secret would not be recognised
                 found.data["pending"] = without_secrets(self.event.typed[: 2 * KEPT])[:KEPT] if is_kept else ""
         return HookReply(recalled.text, self._line(len(recalled.memories)))
 
-    def _recall(self, ask: Callable[[Session], Recall]) -> tuple[Session, Recall]:
-        """Return the session of this conversation and what it recalls, and note that as shown."""
+    def _recall(self, noted: HostConversation, ask: Callable[[Session], Recall]) -> tuple[Session, Recall]:
+        """Return the session of this conversation and what it recalls beside what is noted as shown."""
         from memsheaf.index.database import existing_vectors
 
-        with self._noting() as found:
-            shown = {**(found.data.get("shown") or {}), "privacy": found.text("reach")}
         with self._layers(read_only=self.is_sub_agent) as layers:
             session = self.answers.session(self.event.conversation, layers, self.cwd)
-            session.resume(shown)
+            session.resume({**(noted.data.get("shown") or {}), "privacy": noted.text("reach")})
             with existing_vectors():  # the worker makes those that are missing
-                recalled = ask(session)
+                return session, ask(session)
+
+    def _show(self, ask: Callable[[Session], Recall]) -> HookReply:
+        """Show what a session recalls, and note that it was shown; nothing while memory is ignored."""
+        main = self.answers.sessions.get(self.event.text("session_id"))
+        if main and main.ignoring:
+            return HookReply()
+        session, recalled = self._recall(self._read_notes(), ask)
         if recalled.memories:
-            with self._noting() as found:
-                found.data["shown"] = session.state()
-        return session, recalled
+            with self._noting() as noted:
+                noted.data["shown"] = session.state()
+        return HookReply(recalled.text)
 
     def _use_tool(self) -> HookReply:
         """Show the memories with a rule for a file that is about to be touched; note the task of a sub-agent."""
@@ -312,12 +322,11 @@ class _Call:
             waiting[:] = [*waiting, (self.event.text("subagent_type"), task)][-MAX_TASKS:]
             if len(self.answers.tasks) > SESSIONS:
                 self.answers.tasks.clear()
-        main, file = self.answers.sessions.get(conversation), self.event.text("file_path")
-        if not file or (main and main.ignoring):
-            return HookReply()
-        with self._layers(read_only=True) as layers:
-            rows = self.answers.find_rules(layers, self.cwd, file)
-        return HookReply(self._recall(lambda session: session.show(rows))[1].text if rows else "")
+        rows = []
+        if file := self.event.text("file_path"):
+            with self._layers(read_only=True) as layers:
+                rows = self.answers.find_rules(layers, self.cwd, file)
+        return self._show(lambda session: session.show(rows)) if rows else HookReply()
 
     def _begin_sub_agent(self) -> HookReply:
         """Show the memories that fit the task of a sub-agent; where that is not known, the user's last message."""
@@ -327,9 +336,7 @@ class _Call:
         for task in [task for task in waiting if task[0] in ("", kind)][:1]:
             waiting.remove(task)
             texts = [task[1]]
-        if not texts or (main and main.ignoring):
-            return HookReply()
-        return HookReply(self._recall(lambda session: session.recall(texts[0]))[1].text)
+        return self._show(lambda session: session.recall(texts[0])) if texts else HookReply()
 
     def _line(self, recalled: int) -> str:
         """The status line, each item once: recalled now, learned since the last time, waiting for review."""
@@ -360,11 +367,10 @@ class _Call:
         with open_conversation(*self.conversation) as found:
             prompt = self.event.typed or found.text("pending")
             found.data.pop("pending", None)
-        both = Message("user", prompt), Message("assistant", self.event.response)
-        messages = tuple(message for message in both if message.text)
+        messages = (Message("user", prompt), Message("assistant", self.event.response))
         if prompt:
             with self._layers() as layers:
-                layers.learn(Turn(self.event.conversation, messages))
+                layers.learn(Turn(self.event.conversation, messages if self.event.response else messages[:1]))
             save(self._own(WAITING), b"")
 
     def _names(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ LOG_BYTES = 64 << 10
 
 
 def note_failure(host: str, event: str, said: str) -> None:
-    """Add a line to the log that `memsheaf doctor` shows; a long one makes room, and is kept as `hooks.log.old`."""
+    """Add a line to the log that `memsheaf doctor` shows; a long one begins anew."""
     try:
         from memsheaf.config import state_folder
         from memsheaf.guard.secrets import without_secrets
@@ -25,9 +25,8 @@ def note_failure(host: str, event: str, said: str) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = " ".join(without_secrets(f"{at} {host} {event}: {said}").split())[:500]
         with open(path, "ab") as file:
+            if file.tell() > LOG_BYTES:
+                file.truncate(0)
             file.write(f"{line}\n".encode("utf-8", "replace"))
-            is_long = file.tell() > LOG_BYTES
-        if is_long:
-            os.replace(path, f"{path}.old")
     except BaseException:  # noqa: BLE001  a full disk, no permission: there is nobody to tell
         pass
