@@ -270,10 +270,15 @@ def _meet_a_person(root: str, cache: str) -> Callable[[], object]:
 
     armed = False
     changes = [Change(path, data, version_of(_present(root, path))) for path, data in BATCH.items()]
-    store = FolderStore(root, wait=0.2, patience=0.001, clock=clock)
-    store.adopt([])  # from now on the clock is asked once for each commit, when its versions are checked
-    armed = True
-    return lambda: store.commit(changes, by="agent", why="work") and None
+
+    def work() -> None:
+        nonlocal armed
+        store = FolderStore(root, wait=0.2, patience=0.001, clock=clock)
+        store.adopt([])  # from now on the clock is asked once for each commit, when its versions are checked
+        armed = True
+        store.commit(changes, by="agent", why="work")
+
+    return work
 
 
 def _with_store(work: Callable[[FolderStore], object]) -> Callable[[str, str], Callable[[], object]]:
