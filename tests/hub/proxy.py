@@ -96,19 +96,20 @@ class Proxy:
                 for key, _ in found:
                     assert isinstance(key.fileobj, socket.socket)
                     target, way = ways[key.fileobj]
+                    trouble = self.trouble  # another may begin meanwhile, which this message is not counted in
                     try:
                         data = key.fileobj.recv(65536)
-                        time.sleep(self.trouble.delay)
-                        if way == "down" and self.trouble.swallow and data:
+                        time.sleep(trouble.delay)
+                        if way == "down" and trouble.swallow and data:
                             continue
-                        left = getattr(self.trouble, way)
+                        left = getattr(trouble, way)
                         self.passed[way] += len(data[:left])
                         target.sendall(data[:left])
                     except OSError:
                         return None
                     if len(data) > left:
                         return self._cut(client, server)
-                    setattr(self.trouble, way, left - len(data))
+                    setattr(trouble, way, left - len(data))
                     if not data:
                         return None
 
